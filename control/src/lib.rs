@@ -1,0 +1,15 @@
+//! Every decision of every incast scheme, as sans-IO state machines.
+//!
+//! No clock, no sockets, no threads, no logging, no floats on the per-packet path: the same objects are driven by the
+//! simulator and by the Linux datapath (see [`policy`]). Start with [`policy::Policy`], then open the scheme you know
+//! from its paper.
+
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+pub mod policy;
+pub mod segment;
+pub mod seq;
+pub mod units;

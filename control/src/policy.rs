@@ -1,0 +1,58 @@
+//! The one way through: how a host (simulated or real) drives a policy.
+//!
+//! A policy is a sans-IO state machine. The host tells it what happened (`handle_*`), asks what may happen next
+//! (`poll_action`, until `None`) and when to ask again (`poll_timeout`). After every `handle_*` call and whenever the
+//! timeout has passed, the host calls `poll_action` until it returns `None`.
+//!
+//! "Ingress" and "egress" are seen from the guarded host: ingress comes from the network. Flows are dense indices that
+//! the host hands out ([`FlowId`]); a flow table does it where addresses are all there is.
+
+use crate::segment::{Edit, Segment};
+use crate::units::Time;
+
+/// A connection: an index into dense per-flow state, reused after the flow has ended. Both directions share it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FlowId(pub u32);
+
+/// A held packet. The host keeps the bytes; a policy only hands the handle back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct PacketId(pub u32);
+
+/// What becomes of a packet now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// On its way, with this change.
+    Pass(Edit),
+    /// The policy keeps the handle; the packet comes back in a later [`Action`].
+    Hold,
+}
+
+impl Verdict {
+    /// On its way, unchanged.
+    pub const PASS: Self = Self::Pass(Edit::NONE);
+}
+
+/// What the host is to do with a packet that was held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Send it on, with this change.
+    Release(PacketId, Edit),
+    /// Drop it: another ACK says all that it said.
+    Discard(PacketId),
+}
+
+/// A scheme that acts at one end host, between TCP and the network.
+pub trait Policy {
+    /// A segment arrived from the network. It is never held; what is returned may change its header before TCP sees it.
+    fn handle_ingress(&mut self, now: Time, flow: FlowId, segment: &Segment) -> Edit;
+
+    /// TCP sent a segment towards the network.
+    fn handle_egress(&mut self, now: Time, flow: FlowId, segment: &Segment, packet: PacketId) -> Verdict;
+
+    /// The next thing to do with held packets, `None` when nothing may happen before more arrives or time passes.
+    fn poll_action(&mut self, now: Time) -> Option<Action>;
+
+    /// When to call [`poll_action`](Self::poll_action) again even if nothing arrives; `None` when time alone changes
+    /// nothing.
+    fn poll_timeout(&self) -> Option<Time>;
+}

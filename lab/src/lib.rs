@@ -1,0 +1,1 @@
+//! Small real networks made of network namespaces, real TCP load, measurement.

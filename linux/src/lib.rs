@@ -1,0 +1,1 @@
+//! The network for real: BPF programs, ACK holding and the daemon loop.

@@ -1,0 +1,1 @@
+//! The network in software: a fast packet-level simulator.
