@@ -9,7 +9,9 @@
 
 extern crate alloc;
 
+pub mod flow;
 pub mod policy;
 pub mod segment;
 pub mod seq;
 pub mod units;
+pub mod wire;
