@@ -1,0 +1,167 @@
+//! How the inside of a run is seen: a trace, a capture or a plot implements [`Observer`] and is shown what happens.
+//!
+//! A run is generic over its observer, so that nothing is spent on what nobody looks at: with [`Nobody`] every call
+//! compiles to nothing. Observers cannot change a run.
+
+use ackgate_control::segment::Segment;
+use ackgate_control::seq::SeqNumber;
+use ackgate_control::units::{Span, Time};
+
+/// Where packets are seen: the near end of one interface, an index into [`Observer::begin`]'s list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Point(pub u32);
+
+/// One interface of the simulated network.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Interface {
+    /// Name for people: `receiver`, `sender3`, `switch0:receiver` (the port of switch 0 towards the receiver).
+    pub name: String,
+    /// What it belongs to.
+    pub kind: InterfaceKind,
+    /// Link rate in bits per second.
+    pub rate: u64,
+    /// Whether this is the port whose queue the report describes.
+    pub bottleneck: bool,
+}
+
+/// What an interface belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InterfaceKind {
+    /// A host's only interface.
+    Host,
+    /// A switch port.
+    Port,
+}
+
+/// Which way a packet passes an interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// From the wire into the host (last bit received) or switch.
+    In,
+    /// From the host or switch onto the wire (first bit sent).
+    Out,
+}
+
+/// Who a packet is from or for. Hosts are numbered through the network; a connection has its own port at each end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Endpoint {
+    /// Host number, below 2^24.
+    pub host: u32,
+    /// TCP port.
+    pub port: u16,
+}
+
+/// Everything that a frame's headers say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Packet {
+    /// Sender of this packet.
+    pub from: Endpoint,
+    /// Receiver of this packet.
+    pub to: Endpoint,
+    /// Connection, counted through the run: both directions have the same.
+    pub connection: u32,
+    /// TCP header and payload length; CE as the packet is now.
+    pub segment: Segment,
+    /// Whether the IP header says ECN-capable transport, ECT(0).
+    pub ect: bool,
+    /// SACK blocks (left edge, right edge), valid up to `sack_blocks`.
+    pub sack: [(SeqNumber, SeqNumber); 3],
+    /// Number of valid SACK blocks, 0 to 3.
+    pub sack_blocks: u8,
+    /// IP identification.
+    pub id: u16,
+    /// A data segment that was sent before.
+    pub retransmission: bool,
+}
+
+/// Why a packet was dropped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DropReason {
+    /// The port's, pool's or host queue's bound.
+    Full,
+    /// Early drop by the queue discipline.
+    Early,
+    /// Discarded by the scheme.
+    Scheme,
+}
+
+/// A sender's congestion state after an event changed it. Bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Congestion {
+    /// Congestion window.
+    pub cwnd: u64,
+    /// Slow-start threshold, `u64::MAX` while there is none.
+    pub ssthresh: u64,
+    /// Sent and not acknowledged.
+    pub in_flight: u64,
+}
+
+/// A scheme's state at one receiver. Bytes and packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gate {
+    /// What the scheme believes is on its way to the receiver.
+    pub in_flight: u64,
+    /// What it allows.
+    pub threshold: u64,
+    /// Packets held.
+    pub held: u32,
+}
+
+/// Sees a run from inside. All methods do nothing unless implemented; times never decrease from call to call.
+pub trait Observer {
+    /// Whether a run should make any of the calls below.
+    const ENABLED: bool = true;
+
+    /// Before the first event: the interfaces that [`Point`]s number.
+    fn begin(&mut self, interfaces: &[Interface]) {
+        let _ = interfaces;
+    }
+
+    /// A packet passes an interface.
+    fn packet(&mut self, now: Time, at: Point, way: Way, packet: &Packet) {
+        let _ = (now, at, way, packet);
+    }
+
+    /// A packet is dropped at an interface.
+    fn dropped(&mut self, now: Time, at: Point, packet: &Packet, reason: DropReason) {
+        let _ = (now, at, packet, reason);
+    }
+
+    /// The queue of a switch port changed: frames waiting, and their bytes.
+    fn queue(&mut self, now: Time, at: Point, bytes: u64, packets: u32) {
+        let _ = (now, at, bytes, packets);
+    }
+
+    /// A sender's window or bytes in flight changed.
+    fn congestion(&mut self, now: Time, connection: u32, state: &Congestion) {
+        let _ = (now, connection, state);
+    }
+
+    /// A retransmission timeout of a connection.
+    fn timeout(&mut self, now: Time, connection: u32) {
+        let _ = (now, connection);
+    }
+
+    /// The state of the scheme at a receiver (host number) changed.
+    fn gate(&mut self, now: Time, host: u32, state: &Gate) {
+        let _ = (now, host, state);
+    }
+
+    /// A round (or epoch) of the main workload begins.
+    fn round_begins(&mut self, now: Time, round: u32) {
+        let _ = (now, round);
+    }
+
+    /// A round (or epoch) of the main workload is complete after `took`.
+    fn round_ends(&mut self, now: Time, round: u32, took: Span) {
+        let _ = (now, round, took);
+    }
+}
+
+/// Looks at nothing.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Nobody;
+
+impl Observer for Nobody {
+    const ENABLED: bool = false;
+}

@@ -1,0 +1,102 @@
+//! What a run came to: one flat record of figures, as JSON and CSV show it.
+
+use serde::Serialize;
+
+/// The result of one run. Field names are the names in JSON; nested ones are joined with `_` in CSV.
+///
+/// Everything but [`wall_s`](Self::wall_s) is a function of scenario and seed.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Report {
+    /// Name of the scheme.
+    pub scheme: String,
+    /// Connections of the main workload.
+    pub senders: u32,
+    /// The seed of the run.
+    pub seed: u64,
+    /// Whether every finite workload finished before the time limit.
+    pub complete: bool,
+    /// Simulated time in seconds, from the first round's or flow's start to the end of the last one.
+    pub simulated_s: f64,
+    /// Application data of the main workload delivered in order, in 10^6 bit/s of simulated time; set-up of persistent
+    /// connections and pauses between rounds do not count as time.
+    pub goodput_mbps: f64,
+    /// Frames delivered on the first receiver's link, preamble and gap not counted, in 10^6 bit/s of the same time.
+    pub throughput_mbps: f64,
+    /// Rounds (or epochs) that finished.
+    pub rounds: u32,
+    /// Of these, how many saw at least one retransmission timeout: PAC's timeout ratio.
+    pub rounds_with_timeout: u32,
+    /// Retransmission timeouts of all senders, connection set-up included.
+    pub rto_timeouts: u64,
+    /// Of these, how many retransmitted what had arrived (its ACK was lost or late).
+    pub spurious_timeouts: u64,
+    /// Data segments sent again, for whatever reason.
+    pub retransmits: u64,
+    /// Of these, how many by fast retransmit and recovery.
+    pub fast_retransmits: u64,
+    /// Frames dropped by switches and host queues.
+    pub drops: u64,
+    /// Frames that switches marked CE.
+    pub marks: u64,
+    /// Round completion times in milliseconds.
+    pub round_ms: Quantiles,
+    /// Flow completion times in milliseconds: of each sender's part of a round, or of each short flow.
+    pub flow_ms: Quantiles,
+    /// Flow completion times of background groups, where these have an end.
+    pub background_flow_ms: Quantiles,
+    /// Application data of the background groups delivered in order, in 10^6 bit/s of `simulated_s`.
+    pub background_goodput_mbps: f64,
+    /// Queue at the bottleneck port.
+    pub queue_bytes: Level,
+    /// Fraction of `simulated_s` that the bottleneck link was sending, preamble and gap counted, 0 to 1.
+    pub link_use: f64,
+    /// Jain's index of the senders' goodput, 1/senders to 1: of each round's rates, averaged, or of long flows.
+    pub fairness: f64,
+    /// RTT samples of the senders in microseconds, retransmitted segments left out (Karn).
+    pub rtt_us: Quantiles,
+    /// ACKs (or other packets) that the scheme held at most at the same time, over all receivers.
+    pub held_max: u64,
+    /// How long those were held that were, in microseconds.
+    pub hold_us: Quantiles,
+    /// Events that the simulator's core handled.
+    pub events: u64,
+    /// Data packets that reached a receiver's TCP.
+    pub packets_delivered: u64,
+    /// Every packet, ACKs and handshakes included, from leaving TCP: `sent = arrived + dropped + queued`, exactly.
+    pub packets: Packets,
+    /// Wall-clock time of the run in seconds: the one figure that differs between equal runs.
+    pub wall_s: f64,
+}
+
+/// Median, tail and maximum of a set of samples; all zero when there is none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Quantiles {
+    /// Median.
+    pub p50: f64,
+    /// 99th percentile.
+    pub p99: f64,
+    /// Largest.
+    pub max: f64,
+}
+
+/// A quantity over time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Level {
+    /// Weighted by time, over `simulated_s`.
+    pub mean: f64,
+    /// Largest.
+    pub max: u64,
+}
+
+/// Where all packets of a run went.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Packets {
+    /// Handed to the network by a TCP endpoint.
+    pub sent: u64,
+    /// Handed to a TCP endpoint.
+    pub arrived: u64,
+    /// Dropped by a switch or a host's queue, or discarded by a scheme.
+    pub dropped: u64,
+    /// Still in a queue, on a link, in a host or held as the run ended.
+    pub queued: u64,
+}

@@ -1,0 +1,96 @@
+//! What to simulate, as plain data: the network, its hosts, their TCP, the traffic and the scheme that guards it.
+//!
+//! Every field has a default, and the defaults together are PAC's 1 Gb/s setting (PAC §V-E, Table II): a scenario file
+//! says only what differs. Rust field names are the keys of the file. Quantities are read from human strings, see
+//! [`human`].
+
+pub mod human;
+mod scheme;
+mod switch;
+mod tcp;
+mod topology;
+mod workload;
+
+use ackgate_control::units::Span;
+use serde::Deserialize;
+
+pub use scheme::{Pac, RttSource, Scheme};
+pub use switch::{Capacity, Discipline, Ecn, Red, Switch};
+pub use tcp::{CongestionControl, EcnMode, Tcp};
+pub use topology::{Core, Dumbbell, Framing, LeafSpine, Network, Topology, Tree, TreeSwitch};
+pub use workload::{
+    Arrival, Background, Connections, Destination, Direction, Epochs, Long, OnOff, Per, Rounds, Trace, Workload,
+};
+
+/// One simulation, whole: with the same scenario and seed every run gives the same result.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Scenario {
+    /// Where all randomness of the run comes from: jitter, RTO randomisation, RED, arrival times, path choice.
+    pub seed: u64,
+    /// Connections of the main workload, all towards one receiver; the papers' x axis. At least 1.
+    pub senders: u32,
+    /// Barrier-synchronised rounds of a [`Workload::Rounds`]; other workloads do not look at it. At least 1.
+    pub rounds: u32,
+    /// What guards the receiver. Its parameters stand in the table of the same name.
+    pub scheme: Scheme,
+    /// Simulated time after which a run that has not finished by itself is ended and reported as it stands.
+    #[serde(deserialize_with = "human::span")]
+    pub time_limit: Span,
+    /// Links: shape, rates, delays, framing.
+    pub network: Network,
+    /// Switch ports: buffers and queue discipline. The same for every switch.
+    pub switch: Switch,
+    /// Host processing.
+    pub host: Host,
+    /// TCP endpoints.
+    pub tcp: Tcp,
+    /// What the `senders` do.
+    pub workload: Workload,
+    /// What else is on the network; each entry brings its own senders.
+    pub background: Vec<Background>,
+    /// PAC's parameters, for [`Scheme::Pac`].
+    pub pac: Pac,
+}
+
+impl Default for Scenario {
+    fn default() -> Self {
+        Self {
+            seed: 1,
+            senders: 8,
+            rounds: 20,
+            scheme: Scheme::None,
+            time_limit: Span::secs(3_600),
+            network: Network::default(),
+            switch: Switch::default(),
+            host: Host::default(),
+            tcp: Tcp::default(),
+            workload: Workload::default(),
+            background: Vec::new(),
+            pac: Pac::default(),
+        }
+    }
+}
+
+/// What a host adds to the time a packet takes. Packets of one host are never reordered by it.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Host {
+    /// Time from a packet's arrival at the host's interface to its arrival at the shim and TCP.
+    #[serde(deserialize_with = "human::span")]
+    pub delay: Span,
+    /// Upper end of a uniformly random addition to `delay`, drawn anew for each packet.
+    #[serde(deserialize_with = "human::span")]
+    pub jitter: Span,
+    /// Upper end of a uniformly random lateness of every TCP timer, as of a busy kernel (Vasudevan §4: 20 us).
+    #[serde(deserialize_with = "human::span")]
+    pub timer_jitter: Span,
+    /// Transmit queue of the host's interface. A sender's own bursts wait in it.
+    pub nic_queue: Capacity,
+}
+
+impl Default for Host {
+    fn default() -> Self {
+        Self { delay: Span::ZERO, jitter: Span::ZERO, timer_jitter: Span::ZERO, nic_queue: Capacity::Unlimited }
+    }
+}

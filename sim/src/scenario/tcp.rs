@@ -1,0 +1,136 @@
+//! TCP endpoints: what RFCs leave to the implementation and papers set.
+
+use ackgate_control::units::Span;
+use serde::Deserialize;
+
+use super::human;
+
+/// TCP of every host, senders and receivers alike. Windows are in segments, as in the papers.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Tcp {
+    /// Congestion control of the main workload's senders.
+    pub cc: CongestionControl,
+    /// Maximum segment size in bytes (RFC 9293 §3.7.1): payload plus TCP options of a full segment, 88 to 65495.
+    pub mss: u32,
+    /// Congestion window of a new connection, in segments, at least 1. Linux 3.0 and later: 10 (RFC 6928).
+    pub initial_window: u32,
+    /// Slow-start threshold of a new connection, in segments; none when absent.
+    pub initial_ssthresh: Option<u32>,
+    /// Upper bound of the congestion window, in segments; none when absent. PAC Fig. 2 pins it to 1.
+    pub max_window: Option<u32>,
+    /// Floor of the retransmission timeout.
+    #[serde(deserialize_with = "human::span")]
+    pub rto_min: Span,
+    /// Timeout before the first RTT sample, for the SYN too (RFC 6298 §2.1: 1 s).
+    #[serde(deserialize_with = "human::span")]
+    pub rto_initial: Span,
+    /// Clock tick: RTT samples and timeouts are rounded up to it. Zero for a nanosecond clock.
+    #[serde(deserialize_with = "human::span")]
+    pub rto_granularity: Span,
+    /// Largest factor that exponential backoff reaches, a power of two (Vasudevan §7: 64).
+    pub rto_backoff_max: u32,
+    /// Each timeout is lengthened by up to this fraction of itself, uniformly at random (Vasudevan §5: 0.5).
+    pub rto_randomize: f64,
+    /// Selective acknowledgement (RFC 2018, RFC 6675).
+    pub sack: bool,
+    /// Limited Transmit (RFC 3042).
+    pub limited_transmit: bool,
+    /// How long an ACK waits for a second segment (RFC 9293 §3.8.6.3): `"off"`, or a time such as `"40ms"`.
+    #[serde(deserialize_with = "human::span_or_off")]
+    pub delayed_ack: Option<Span>,
+    /// Explicit congestion notification.
+    pub ecn: EcnMode,
+    /// DCTCP's gain g for the fraction of marked bytes (RFC 8257 §3.3), in (0, 1].
+    pub dctcp_gain: f64,
+    /// Fewest segments that DCTCP's window goes down to. Linux: 2.
+    pub dctcp_min_window: u32,
+    /// Receive window, in bytes.
+    #[serde(deserialize_with = "human::bytes")]
+    pub rwnd: u64,
+    /// Window scale shift (RFC 7323 §2), 0 to 14; the smallest that expresses `rwnd` when absent.
+    pub wscale: Option<u8>,
+    /// Timestamps option (RFC 7323 §3): 12 bytes of every segment, taken from its payload.
+    pub timestamps: bool,
+    /// Whether a sender that was idle for an RTO starts again from the initial window (RFC 5681 §4.1).
+    pub idle_restart: bool,
+}
+
+impl Default for Tcp {
+    fn default() -> Self {
+        Self {
+            cc: CongestionControl::NewReno,
+            mss: 1_460,
+            initial_window: 2,
+            initial_ssthresh: None,
+            max_window: None,
+            rto_min: Span::millis(200),
+            rto_initial: Span::secs(1),
+            rto_granularity: Span::ZERO,
+            rto_backoff_max: 64,
+            rto_randomize: 0.0,
+            sack: false,
+            limited_transmit: false,
+            delayed_ack: None,
+            ecn: EcnMode::Auto,
+            dctcp_gain: 0.0625,
+            dctcp_min_window: 2,
+            rwnd: 4_000_000,
+            wscale: None,
+            timestamps: false,
+            idle_restart: false,
+        }
+    }
+}
+
+impl Tcp {
+    /// Payload bytes of a full segment: the MSS less what options take from each segment.
+    #[must_use]
+    pub const fn payload(&self) -> u32 {
+        self.mss - if self.timestamps { 12 } else { 0 }
+    }
+
+    /// Window scale shift that is announced in the handshake.
+    #[must_use]
+    pub fn shift(&self) -> u8 {
+        self.wscale.unwrap_or_else(|| (0..14).find(|shift| self.rwnd >> shift <= 0xffff).unwrap_or(14))
+    }
+
+    /// How ECN is used by a sender with congestion control `cc`: never [`EcnMode::Auto`].
+    #[must_use]
+    pub const fn ecn_for(&self, cc: CongestionControl) -> EcnMode {
+        match (self.ecn, cc) {
+            (EcnMode::Auto, CongestionControl::Dctcp) => EcnMode::On,
+            (EcnMode::Auto, _) => EcnMode::Off,
+            (mode, _) => mode,
+        }
+    }
+}
+
+/// Congestion control of a sender.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CongestionControl {
+    /// Slow start, congestion avoidance (RFC 5681) and NewReno recovery (RFC 6582).
+    #[default]
+    NewReno,
+    /// CUBIC (RFC 9438).
+    Cubic,
+    /// DCTCP (RFC 8257).
+    Dctcp,
+}
+
+/// Explicit congestion notification of TCP endpoints.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum EcnMode {
+    /// As the congestion control needs it: on for DCTCP, else off.
+    #[default]
+    Auto,
+    /// Not negotiated.
+    Off,
+    /// Data packets are ECN-capable (RFC 3168).
+    On,
+    /// SYN and SYN-ACK are ECN-capable too (ECN+; PAC runs DCTCP so).
+    Plus,
+}
