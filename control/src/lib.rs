@@ -10,6 +10,7 @@
 extern crate alloc;
 
 pub mod flow;
+pub mod pac;
 pub mod policy;
 pub mod segment;
 pub mod seq;

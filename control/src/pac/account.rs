@@ -1,0 +1,468 @@
+//! The packet path: what every segment does to the ledger, and whether an outgoing one may leave now. This file and
+//! `interval.rs` are what the BPF programs mirror; integers only, no allocation, no loops.
+
+use super::config::{Config, Growth, LARGEST_REQUEST, Requests, RttMethod};
+use super::interval::{self, smooth, void};
+use super::state::{Flow, Gate, flag};
+use crate::segment::{Flags, Segment};
+use crate::seq::SeqNumber;
+use crate::units::Time;
+
+/// Payload of a frame until the flow has shown its own: MTU 1500 with timestamps.
+pub const USUAL_MSS: u32 = 1448;
+/// Header bytes of a frame until the flow has shown its own: Ethernet 14, IPv4 20, TCP 20, timestamps 12 (PAC §IV-A).
+pub const USUAL_HEADER: u32 = 66;
+/// Longest RTT that is believed, ns: above, the sample was a pause of the application.
+const LONGEST_RTT: u64 = 1_000_000_000;
+
+/// What an outgoing segment is to the gate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Class {
+    /// Acknowledges new data (or updates the window): triggers what Eq. 3 says.
+    Ack,
+    /// A SYN-ACK or the handshake's last ACK: triggers the sender's initial window.
+    Handshake,
+    /// Asks an idle sender for a response: triggers the window that the sender has kept.
+    Request,
+    /// Loss recovery or flow control must not wait: duplicate ACKs, SACK, partial ACKs, the end of a zero window.
+    Urgent,
+    /// A duplicate ACK caused by a retransmission that overtook a held ACK (PAC §III-D).
+    Stale,
+    /// Other data of ours, with whatever it acknowledges. Not held for its own sake.
+    Data,
+}
+
+/// What is remembered of an outgoing segment while it is held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outgoing {
+    /// What it is to the gate.
+    pub class: Class,
+    /// Its acknowledgement number.
+    pub ack: SeqNumber,
+    /// It carries ECN-Echo: the sender will not grow its window (PAC §III-C).
+    pub ece: bool,
+    /// It carries payload, and so must never be discarded.
+    pub data: bool,
+}
+
+/// May it leave now?
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// Yes; it has been charged.
+    Pass,
+    /// No: the scheduler decides.
+    Hold(Outgoing),
+}
+
+/// What an outgoing segment triggers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Trigger {
+    /// Wire bytes.
+    pub wire: u64,
+    /// Growth of the sender's congestion window in bytes: `Increment` of Eq. 3.
+    pub increment: u32,
+}
+
+impl Trigger {
+    const NOTHING: Self = Self { wire: 0, increment: 0 };
+}
+
+/// Prepares an entry for a connection that is seen for the first time, or that reuses the entry of an ended one.
+pub fn open(config: &Config, gate: &Gate, flow: &Flow, now: Time) {
+    void(gate, flow);
+    close_handshake(gate, flow);
+    flow.flags.set(flag::KNOWN);
+    flow.last_seen.set(now.0);
+    flow.last_active.set(now.0);
+    flow.handshake_start.set(0);
+    flow.ts_start.set(0);
+    flow.interval_start.set(0);
+    flow.last_bandwidth.set(0);
+    flow.size.set(0);
+    flow.mss.set(USUAL_MSS);
+    flow.header.set(USUAL_HEADER);
+    flow.window.set(config.initial_window * USUAL_MSS);
+    flow.last_response.set(0);
+    flow.interval_bytes.set(0);
+    flow.slow_intervals.set(0);
+    flow.rtt.set(0);
+    flow.added_delay.set(0);
+    flow.generation.add(1);
+}
+
+fn close_handshake(gate: &Gate, flow: &Flow) {
+    if flow.flags.any(flag::HALF_OPEN) {
+        flow.flags.lower(flag::HALF_OPEN);
+        gate.half_open.take_up_to(1);
+    }
+}
+
+/// Ends a connection's claims: called before the entry is given to another.
+pub fn close(gate: &Gate, flow: &Flow) {
+    void(gate, flow);
+    close_handshake(gate, flow);
+    flow.flags.set(0);
+}
+
+/// A segment arrived from the network (Algorithm 1, lines 5-7). Says whether the scheduler's wish for budget has come
+/// true.
+pub fn ingress(config: &Config, gate: &Gate, flow: &Flow, segment: &Segment, now: Time) -> bool {
+    interval::roll(config, gate, now);
+    gate.arrivals.add(1);
+    if segment.flags.has(Flags::SYN) {
+        if !segment.flags.has(Flags::ACK) {
+            open(config, gate, flow, now);
+            start_handshake(gate, flow);
+        }
+        sample_handshake(gate, flow, segment, now);
+    } else if !flow.flags.any(flag::KNOWN) {
+        open(config, gate, flow, now);
+    }
+    flow.last_seen.set(now.0);
+    if segment.flags.has(Flags::RST) {
+        close_handshake(gate, flow);
+        flow.flags.raise(flag::CLOSING);
+        void(gate, flow);
+    } else if !segment.flags.has(Flags::SYN) {
+        if flow.flags.any(flag::HALF_OPEN) {
+            sample_handshake(gate, flow, segment, now);
+            close_handshake(gate, flow);
+        }
+        if segment.payload > 0 || segment.flags.has(Flags::FIN) {
+            receive(config, gate, flow, segment, now);
+        }
+    }
+    if config.rtt == RttMethod::Timestamps {
+        sample_timestamp(flow, segment, now);
+    }
+    let wanted = gate.wanted.get();
+    wanted > 0 && gate.admits(wanted) && gate.wanted.replace(wanted, 0)
+}
+
+fn start_handshake(gate: &Gate, flow: &Flow) {
+    flow.flags.raise(flag::HALF_OPEN);
+    gate.half_open.add(1);
+}
+
+/// PAC §IV-A, method 2: the handshake's round trip.
+fn sample_handshake(gate: &Gate, flow: &Flow, segment: &Segment, now: Time) {
+    let start = flow.handshake_start.take();
+    if start != 0 && segment.flags.has(Flags::ACK) {
+        let rtt = now.since(Time(start)).0.min(LONGEST_RTT);
+        flow.rtt.set(rtt as u32);
+        gate.mean_rtt.set(smooth(gate.mean_rtt.get(), rtt));
+    }
+}
+
+/// PAC §IV-A, method 1: the echo of a TSval that was new when we sent it.
+fn sample_timestamp(flow: &Flow, segment: &Segment, now: Time) {
+    let start = flow.ts_start.get();
+    if let Some((_, echo)) = segment.timestamps
+        && start != 0
+        && !SeqNumber(echo).before(SeqNumber(flow.ts_value.get()))
+    {
+        flow.ts_start.set(0);
+        let sample = now.since(Time(start)).0.min(LONGEST_RTT);
+        flow.rtt.set(smooth(u64::from(flow.rtt.get()), sample) as u32);
+    }
+}
+
+/// Data arrived: it pays the flow's debt (Eq. 5, in wire bytes) and tells about the sender.
+fn receive(config: &Config, gate: &Gate, flow: &Flow, segment: &Segment, now: Time) {
+    let wire = segment.wire_bytes();
+    let paid = flow.owed.take_up_to(wire);
+    gate.owed.sub(u64::from(paid));
+    gate.interval_bytes.add(u64::from(wire));
+    gate.interval_frames.add(u64::from(segment.frames));
+    let pause = now.since(Time(flow.last_active.get())).0;
+    flow.last_active.set(now.0);
+    flow.header.set(u32::from(segment.header));
+    let frame = segment.payload / u32::from(segment.frames.max(1));
+    if frame > flow.mss.get() {
+        flow.mss.set(frame);
+    }
+    if segment.ce {
+        gate.interval_marked.add(u64::from(segment.frames));
+        flow.flags.raise(flag::AVOIDANCE);
+    }
+    interval::roll_flow(config, gate, flow, now);
+    flow.interval_bytes.add(segment.payload);
+
+    let end = segment.end();
+    let received = SeqNumber(flow.received.get());
+    if !flow.flags.any(flag::RECEIVED) || end.after(received) {
+        if flow.flags.any(flag::PUSHED) {
+            // Unasked data after a PSH: a new message if it comes after a pause, else the PSH was in mid-stream.
+            if pause > config.silence.0.max(2 * u64::from(flow.rtt.get())) {
+                end_response(flow);
+            } else {
+                flow.flags.raise(flag::PUSHES_MIDWAY);
+            }
+        }
+        flow.size.add(u64::from(segment.payload));
+        flow.received.set(end.0);
+        flow.flags.raise(flag::RECEIVED);
+        let last = segment.flags.has(Flags::PSH);
+        if last {
+            flow.flags.raise(flag::PUSHED)
+        } else {
+            flow.flags.lower(flag::PUSHED)
+        }
+        if segment.flags.has(Flags::FIN) {
+            flow.flags.raise(flag::CLOSING | flag::PEER_DONE);
+        }
+        if has_no_more(config, flow) {
+            void(gate, flow);
+        }
+    } else if flow.held.get() > 0
+        && !end.after(SeqNumber(flow.ack_high.get()))
+        && end.after(SeqNumber(flow.released_ack.get()))
+    {
+        // The sender retransmits what a held ACK acknowledges: its timer has overtaken the ACK.
+        flow.flags.raise(flag::OVERTAKEN);
+    }
+}
+
+/// A response is complete and the next begins: the flow counts as new for the priority levels.
+fn end_response(flow: &Flow) {
+    let size = flow.size.take();
+    if size > 0 {
+        flow.last_response.set(u32::try_from(size).unwrap_or(u32::MAX));
+    }
+    flow.interval_start.set(0);
+    flow.last_bandwidth.set(0);
+}
+
+/// Whether the sender has told that nothing follows what has been received.
+fn has_no_more(config: &Config, flow: &Flow) -> bool {
+    let flags = flow.flags.get();
+    let pushed = config.push_ends_response && flags & (flag::PUSHED | flag::PUSHES_MIDWAY) == flag::PUSHED;
+    (pushed || flags & flag::PEER_DONE != 0) && flags & flag::RECOVERING == 0
+}
+
+/// Our TCP sent a segment: decides whether it may leave (Algorithm 1, line 11) and charges it if so.
+pub fn egress(config: &Config, gate: &Gate, flow: &Flow, segment: &Segment, now: Time) -> Decision {
+    if segment.flags.has(Flags::SYN) {
+        if !segment.flags.has(Flags::ACK) {
+            open(config, gate, flow, now);
+            start_handshake(gate, flow);
+            flow.handshake_start.set(now.0);
+        } else if !flow.flags.any(flag::KNOWN) {
+            open(config, gate, flow, now);
+        }
+        if segment.mss > 0 {
+            let options = if segment.timestamps.is_some() { 12 } else { 0 };
+            let mss = u32::from(segment.mss).saturating_sub(options).max(1);
+            flow.mss.set(mss);
+            flow.window.set(config.initial_window * mss);
+        }
+    } else if !flow.flags.any(flag::KNOWN) {
+        open(config, gate, flow, now);
+    }
+    flow.last_seen.set(now.0);
+    let out = classify(config, gate, flow, segment, now);
+    if let Some((value, _)) = segment.timestamps
+        && config.rtt == RttMethod::Timestamps
+        && flow.ts_start.get() == 0
+        && flow.ts_value.get() != value
+    {
+        flow.ts_value.set(value);
+        flow.ts_start.set(now.0);
+    }
+    let Some(out) = out else {
+        gate.passed.add(1);
+        return Decision::Pass;
+    };
+    let trigger = trigger(config, flow, &out);
+    if may_pass(config, gate, flow, segment, out.class, trigger.wire) {
+        charge(gate, flow, &out, trigger, now);
+        gate.passed.add(1);
+        return Decision::Pass;
+    }
+    flow.held.add(1);
+    gate.held.add(1);
+    Decision::Hold(out)
+}
+
+fn may_pass(config: &Config, gate: &Gate, flow: &Flow, segment: &Segment, class: Class, wire: u64) -> bool {
+    let order_kept = flow.held.get() == 0;
+    match class {
+        Class::Urgent | Class::Stale => order_kept,
+        Class::Data => order_kept || segment.payload > LARGEST_REQUEST || segment.frames > 1,
+        Class::Request if config.requests != Requests::Gate => order_kept,
+        Class::Ack | Class::Handshake | Class::Request => {
+            order_kept && (wire == 0 || (gate.held.get() == 0 && gate.admits(wire)))
+                || gate.held.get() >= u64::from(config.max_held)
+        }
+    }
+}
+
+/// What the segment is to the gate; `None` for what triggers nothing and is never held.
+fn classify(config: &Config, gate: &Gate, flow: &Flow, segment: &Segment, now: Time) -> Option<Outgoing> {
+    let flags = flow.flags.get();
+    if segment.flags.has(Flags::RST) {
+        close_handshake(gate, flow);
+        flow.flags.raise(flag::CLOSING);
+        void(gate, flow);
+        return None;
+    }
+    if !segment.flags.has(Flags::ACK) {
+        return None;
+    }
+    let ack = segment.ack;
+    let high = SeqNumber(flow.ack_high.get());
+    let seen = flags & flag::ACKED != 0;
+    let repeated = seen && ack == high && segment.payload == 0;
+    let same_window = flow.last_window.get() == u32::from(segment.window);
+    let was_zero = flags & flag::ZERO_WINDOW != 0;
+    flow.last_window.set(u32::from(segment.window));
+    if segment.window == 0 {
+        flow.flags.raise(flag::ZERO_WINDOW)
+    } else {
+        flow.flags.lower(flag::ZERO_WINDOW)
+    }
+    if seen && ack.before(high) {
+        return None;
+    }
+    flow.ack_high.set(ack.0);
+    flow.flags.raise(flag::ACKED);
+    if !seen {
+        flow.released_ack.set(ack.0);
+    }
+
+    let class = if segment.flags.has(Flags::SYN) {
+        if gate.half_open.get() > u64::from(config.max_half_open) {
+            flow.handshake_start.set(now.0);
+            return None;
+        }
+        Class::Handshake
+    } else if flags & flag::HALF_OPEN != 0 {
+        close_handshake(gate, flow);
+        if segment.payload == 0 { Class::Handshake } else { Class::Data }
+    } else if segment.flags.has(Flags::FIN) {
+        flow.flags.raise(flag::CLOSING);
+        Class::Data
+    } else if segment.payload > 0 {
+        data_class(config, gate, flow, segment, now)
+    } else {
+        ack_class(flow, segment, repeated, same_window, was_zero)
+    };
+    let ece = segment.flags.has(Flags::ECE);
+    Some(Outgoing { class, ack, ece, data: segment.payload > 0 })
+}
+
+/// A pure ACK: an ordinary one, or one that must not wait.
+fn ack_class(flow: &Flow, segment: &Segment, repeated: bool, same_window: bool, was_zero: bool) -> Class {
+    let flags = flow.flags.get();
+    if flags & flag::OVERTAKEN != 0 {
+        if flow.held.get() == 0 {
+            flow.flags.lower(flag::OVERTAKEN);
+        } else if repeated && !segment.sack {
+            return Class::Stale;
+        }
+    }
+    let hole = SeqNumber(flow.received.get()).after(segment.ack);
+    let duplicate = segment.sack || (repeated && same_window && hole && flags & flag::RECEIVED != 0);
+    if duplicate && flags & flag::RECOVERING == 0 {
+        // The receiver's view of RFC 6582: recovery lasts until all that had arrived by now is acknowledged.
+        flow.flags.raise(flag::RECOVERING | flag::AVOIDANCE);
+        flow.recover.set(flow.received.get());
+        flow.window.set((flow.window.get() / 2).max(2 * flow.mss.get()));
+    }
+    if flow.flags.any(flag::RECOVERING) {
+        if segment.ack.before(SeqNumber(flow.recover.get())) || duplicate {
+            return Class::Urgent;
+        }
+        flow.flags.lower(flag::RECOVERING);
+    }
+    if was_zero { Class::Urgent } else { Class::Ack }
+}
+
+/// Data of ours: a request if it is short, pushed, and the sender has nothing outstanding for us.
+fn data_class(config: &Config, gate: &Gate, flow: &Flow, segment: &Segment, now: Time) -> Class {
+    let received_all = !flow.flags.any(flag::RECEIVED) || flow.received.get() == segment.ack.0;
+    let quiet = now.since(Time(flow.last_active.get())).0 > flow.round_trip();
+    let idle = received_all && (flow.flags.any(flag::PUSHED) || quiet);
+    flow.flags.lower(flag::PUSHED);
+    if !idle {
+        return Class::Data;
+    }
+    // What an idle flow still owes was never sent.
+    void(gate, flow);
+    end_response(flow);
+    let short = segment.frames <= 1
+        && segment.payload <= LARGEST_REQUEST
+        && segment.payload < flow.mss.get()
+        && segment.flags.has(Flags::PSH);
+    if !short || config.requests == Requests::Ignore {
+        return Class::Data;
+    }
+    let bulk = flow.last_response.get() == 0 || flow.last_response.get() > 2 * flow.mss.get();
+    if bulk { Class::Request } else { Class::Data }
+}
+
+/// What releasing `out` will make the sender send: PAC Eq. 3, in wire bytes.
+pub fn trigger(config: &Config, flow: &Flow, out: &Outgoing) -> Trigger {
+    let mss = flow.mss.get();
+    match out.class {
+        Class::Handshake => {
+            Trigger { wire: flow.wire(u64::from(config.initial_window) * u64::from(mss)), increment: 0 }
+        }
+        Class::Request => {
+            let kept = flow.window.get();
+            let response = flow.last_response.get();
+            let burst = if response == 0 { kept } else { kept.min(response) };
+            Trigger { wire: flow.wire(u64::from(burst)), increment: 0 }
+        }
+        Class::Stale => Trigger::NOTHING,
+        Class::Ack | Class::Urgent | Class::Data => {
+            let acked = out.ack.ahead_of(SeqNumber(flow.released_ack.get()));
+            let hole = flow.flags.any(flag::RECEIVED) && SeqNumber(flow.received.get()).after(out.ack);
+            if acked == 0 && out.class == Class::Urgent && hole {
+                return Trigger { wire: flow.wire(u64::from(mss)), increment: 0 };
+            }
+            if acked == 0 || has_no_more(config, flow) {
+                return Trigger::NOTHING;
+            }
+            let increment = increment(config, flow, acked, out);
+            // A sender never has more than its window outstanding.
+            let window = u64::from(flow.window.get().max(acked)) + u64::from(mss);
+            let payload = (u64::from(acked) + u64::from(increment)).min(window);
+            Trigger { wire: flow.wire(payload), increment }
+        }
+    }
+}
+
+/// `Increment` of Eq. 3: how much the sender's window grows. `Window` is the model that the charges themselves keep,
+/// since the receiver cannot see the sender's.
+fn increment(config: &Config, flow: &Flow, acked: u32, out: &Outgoing) -> u32 {
+    let mss = flow.mss.get();
+    if out.ece || out.class == Class::Urgent {
+        0
+    } else if flow.flags.any(flag::AVOIDANCE) {
+        let square = u64::from(mss) * u64::from(mss);
+        (square / u64::from(flow.window.get().max(mss))) as u32
+    } else {
+        match config.growth {
+            Growth::PerAck => mss,
+            Growth::PerByte => acked,
+        }
+    }
+}
+
+/// Charges a segment that leaves now (Algorithm 1, line 14; Eq. 4). Forced releases are charged like any other.
+pub fn charge(gate: &Gate, flow: &Flow, out: &Outgoing, trigger: Trigger, now: Time) {
+    let wire = u32::try_from(trigger.wire).unwrap_or(u32::MAX).min(u32::MAX - flow.owed.get());
+    if wire > 0 {
+        flow.owed.add(wire);
+        gate.owed.add(u64::from(wire));
+        gate.interval_charged.add(u64::from(wire));
+        flow.last_active.set(now.0);
+    }
+    flow.window.set(flow.window.get().saturating_add(trigger.increment));
+    let released = SeqNumber(flow.released_ack.get());
+    flow.released_ack.set(released.max(out.ack).0);
+    if out.class == Class::Handshake && flow.flags.any(flag::HALF_OPEN) {
+        flow.handshake_start.set(now.0);
+    }
+}

@@ -1,0 +1,158 @@
+//! What an operator or an experiment may set. Defaults are PAC's (Table I, Table II) or, where the paper is silent,
+//! explained beside the field.
+
+use core::fmt;
+
+use crate::units::Span;
+
+/// Most priority levels of the multi-level feedback queue.
+pub const MAX_LEVELS: usize = 8;
+
+/// A full Ethernet frame without FCS: what the smallest sensible threshold is counted in.
+pub const FULL_FRAME: u64 = 1514;
+
+/// Bytes of payload of the largest request that is ever held; anything longer is an upload and passes.
+pub const LARGEST_REQUEST: u32 = 1024;
+
+/// How a slow-starting sender grows with each ACK.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Growth {
+    /// One MSS per ACK, as PAC Eq. 3 has it (RFC 5681 with L = 1).
+    PerAck,
+    /// By the bytes acknowledged, as Linux does and as RFC 3465 allows. Equal to `PerAck` when every segment is
+    /// acknowledged; larger for ACKs of aggregates (GRO) and for delayed ACKs.
+    #[default]
+    PerByte,
+}
+
+/// What is done about requests on idle, kept connections, whose response starts with the sender's whole kept window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Requests {
+    /// Nothing: PAC as published sees ACKs only.
+    Ignore,
+    /// Charged by what the response is expected to burst, but never held.
+    Charge,
+    /// Charged, and held like an ACK when the budget is used up.
+    #[default]
+    Gate,
+}
+
+/// Where round-trip times come from (PAC §IV-A, "Get Fine-Grained RTT").
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum RttMethod {
+    /// The handshake's round trip plus the delay that holding adds: the paper's default.
+    #[default]
+    Handshake,
+    /// The time from a TSval's first use to its first echo (RFC 7323). No rewriting of TSval to microseconds, as the
+    /// paper does, is needed for that: it is the instant of use that is timed, not the value.
+    Timestamps,
+}
+
+/// PAC's parameters.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// The switch port's buffer in bytes: the initial threshold and its cap (PAC §III-B).
+    pub buffer: u64,
+    /// No ACK is held longer. Above the queueing that gating itself creates (N·W/C: 20 ms for 1600 senders at 1 Gb/s),
+    /// below the senders' RTOmin.
+    pub max_hold: Span,
+    /// The senders' initial window in segments (10: RFC 6928 and Linux; PAC's testbed had 3, its ns-2 runs 2).
+    pub initial_window: u32,
+    /// λ in thousandths: throughput at or below this share of what it was is a reduction (PAC §III-C: 0.8).
+    pub lambda_permille: u32,
+    /// Shortest control interval. The paper's is the mean RTT; below some packets per interval the throughput test only
+    /// sees noise.
+    pub min_interval: Span,
+    /// Charged bytes of a flow that has been silent for this long, and at least twice the RTT, were never sent or were
+    /// lost: they are returned.
+    pub silence: Span,
+    /// Slow-start growth of the senders.
+    pub growth: Growth,
+    /// What is done about requests.
+    pub requests: Requests,
+    /// Whether a PSH at the end of all that was received tells that the sender has nothing more to send (until the next
+    /// request, or until the flow shows that it pushes in mid-stream).
+    pub push_ends_response: bool,
+    /// Where round-trip times come from.
+    pub rtt: RttMethod,
+    /// Flow sizes in bytes at which a flow sinks one priority level (PAC Table I: one threshold, 20 KB, hence two
+    /// levels). Ascending.
+    pub demotion: [u64; MAX_LEVELS - 1],
+    /// Entries of `demotion` in use.
+    pub demotions: usize,
+    /// Most ACKs held at once; beyond, they pass.
+    pub max_held: u32,
+    /// Half-open connections beyond which SYN-ACKs pass uncharged: more than that is a flood, not an incast.
+    pub max_half_open: u32,
+}
+
+impl Config {
+    /// The paper's settings for a switch port of `buffer` bytes.
+    #[must_use]
+    pub const fn new(buffer: u64) -> Self {
+        let mut demotion = [0; MAX_LEVELS - 1];
+        demotion[0] = 20_000;
+        Self {
+            buffer,
+            max_hold: Span::millis(100),
+            initial_window: 10,
+            lambda_permille: 800,
+            min_interval: Span::micros(200),
+            silence: Span::millis(2),
+            growth: Growth::PerByte,
+            requests: Requests::Gate,
+            push_ends_response: true,
+            rtt: RttMethod::Handshake,
+            demotion,
+            demotions: 1,
+            max_held: 16_384,
+            max_half_open: 4_096,
+        }
+    }
+
+    /// Checks that the values make sense together.
+    ///
+    /// # Errors
+    /// The first value that does not, with what is allowed.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        let check = |ok, what| if ok { Ok(()) } else { Err(ConfigError(what)) };
+        check(self.buffer >= 2 * FULL_FRAME, "the buffer must hold at least two full frames (3028 bytes)")?;
+        check(self.buffer <= 1 << 32, "the buffer must be at most 4 GiB")?;
+        check(self.max_hold >= Span::micros(100), "the longest hold must be at least 100us")?;
+        check(self.max_hold <= Span::secs(10), "the longest hold must be at most 10s")?;
+        check((1..=1000).contains(&self.initial_window), "the initial window must be 1 to 1000 segments")?;
+        check((1..1000).contains(&self.lambda_permille), "lambda must lie between 0 and 1")?;
+        check(self.min_interval >= Span::micros(1), "the control interval must be at least 1us")?;
+        check(self.silence >= Span::micros(10), "the silence must be at least 10us")?;
+        check(self.demotions < MAX_LEVELS, "at most 8 priority levels")?;
+        check(
+            self.demotion[..self.demotions].windows(2).all(|pair| pair[0] < pair[1]),
+            "the flow sizes of the priority levels must ascend",
+        )?;
+        check(self.max_held > 0, "at least one ACK must be holdable")
+    }
+
+    /// Priority levels in use.
+    #[must_use]
+    pub const fn levels(&self) -> usize {
+        self.demotions + 1
+    }
+
+    /// Level (0 is the highest) of a flow that has received `size` bytes.
+    #[must_use]
+    pub fn level_of(&self, size: u64) -> usize {
+        self.demotion[..self.demotions].iter().take_while(|&&threshold| size >= threshold).count()
+    }
+}
+
+/// A value that makes no sense, in words for the person who set it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ConfigError(pub &'static str);
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0)
+    }
+}
+
+impl core::error::Error for ConfigError {}

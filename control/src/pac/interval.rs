@@ -1,0 +1,205 @@
+//! What PAC does once per interval: the threshold follows ECN (Eq. 2), a suspicious fall of throughput corrects the
+//! estimate of in-flight bytes (Eq. 6), and each flow's phase is inferred from its own throughput (§III-C).
+
+use super::config::{Config, FULL_FRAME};
+use super::state::{Flow, Gate, flag};
+use crate::units::Time;
+
+/// Smoothing by 7/8, as TCP smooths its RTT: the paper says "exponential filter" and gives no gain.
+#[inline]
+pub(super) fn smooth(old: u64, sample: u64) -> u64 {
+    if old == 0 { sample } else { old - old / 8 + sample / 8 }
+}
+
+/// Bytes per 2^20 ns: a throughput in integers, exact enough at 100 Gb/s and without a 128-bit product.
+#[inline]
+fn bandwidth(bytes: u64, elapsed: u64) -> u64 {
+    (bytes << 20) / elapsed.max(1)
+}
+
+/// Ends the control interval if it is over. Called on every arrival and, while ACKs are held, by the scheduler: when
+/// nothing arrives any more, that is when the correction is needed most.
+pub fn roll(config: &Config, gate: &Gate, now: Time) {
+    let start = gate.interval_start.get();
+    if start == 0 {
+        gate.interval_start.replace(0, now.0);
+        return;
+    }
+    let elapsed = now.since(Time(start)).0;
+    if elapsed < gate.mean_rtt.get().max(config.min_interval.0) || !gate.interval_start.replace(start, now.0) {
+        return;
+    }
+    let bytes = gate.interval_bytes.take();
+    let frames = gate.interval_frames.take();
+    let marked = gate.interval_marked.take().min(frames);
+    let charged = gate.interval_charged.take();
+    if frames > 0 {
+        gate.threshold.set(next_threshold(gate.threshold.get(), config.buffer, marked, frames));
+    }
+    let held = gate.held.get() > 0;
+    if bytes == 0 && !held {
+        return;
+    }
+    let now_bandwidth = bandwidth(bytes, elapsed);
+    let usual = gate.smooth_bandwidth.get();
+    if held && now_bandwidth * 1000 <= usual * u64::from(config.lambda_permille) {
+        correct(gate, now_bandwidth, usual, marked, frames, charged);
+    }
+    gate.smooth_bandwidth.set(smooth(usual, now_bandwidth));
+    gate.smooth_in_flight.set(smooth(gate.smooth_in_flight.get(), gate.in_flight()));
+    let (owed, written_off) = (gate.owed.get(), gate.written_off.get());
+    if written_off > owed {
+        gate.written_off.replace(written_off, owed);
+    }
+}
+
+/// PAC Eq. 2, applied once per control interval, with α = `marked / frames`. The paper names no least threshold; below
+/// two full frames no ACK could ever be released next to another.
+fn next_threshold(threshold: u64, buffer: u64, marked: u64, frames: u64) -> u64 {
+    if marked > 0 {
+        (threshold - threshold * marked / (2 * frames)).max(2 * FULL_FRAME)
+    } else {
+        (threshold * 2).min(buffer)
+    }
+}
+
+/// PAC Eq. 6: `in_flight = min(in_flight, in_flight_S · BW_T / (BW_S · (1 - α/2)))`.
+///
+/// Bytes charged within this very interval are never written off: they may still be on their way, and a receiver that
+/// was merely descheduled would otherwise admit a second buffer-full on top of the first.
+fn correct(gate: &Gate, bandwidth: u64, usual: u64, marked: u64, frames: u64, charged: u64) {
+    let scaled = gate.smooth_in_flight.get() * (bandwidth * 1024 / usual.max(1)) / 1024;
+    let target = if frames > 0 { scaled * 2 * frames / (2 * frames - marked) } else { scaled };
+    let excess = gate.in_flight().saturating_sub(target.max(charged));
+    if excess > 0 {
+        gate.written_off.add(excess);
+        gate.corrections.add(1);
+    }
+}
+
+/// Ends the flow's own interval (RTT_i) if it is over, and infers congestion avoidance when throughput fell to λ of the
+/// interval before twice in a row (PAC §III-C, as the formula has it).
+pub(super) fn roll_flow(config: &Config, gate: &Gate, flow: &Flow, now: Time) {
+    let start = flow.interval_start.get();
+    let elapsed = now.since(Time(start)).0;
+    if start != 0 && elapsed < flow.round_trip().max(config.min_interval.0) {
+        return;
+    }
+    flow.interval_start.set(now.0);
+    let bytes = u64::from(flow.interval_bytes.take());
+    if start == 0 {
+        return;
+    }
+    let now_bandwidth = bandwidth(bytes, elapsed);
+    let before = flow.last_bandwidth.get();
+    flow.last_bandwidth.set(now_bandwidth);
+    if now_bandwidth * 1000 <= before * u64::from(config.lambda_permille) {
+        let slow = flow.slow_intervals.get() + 1;
+        flow.slow_intervals.set(slow);
+        if slow >= 2 {
+            flow.flags.raise(flag::AVOIDANCE);
+        }
+    } else {
+        flow.slow_intervals.set(0);
+    }
+    gate.mean_rtt.set(smooth(gate.mean_rtt.get(), flow.round_trip()));
+}
+
+/// How long an indebted flow may be silent before its debt is void: the configured silence, twice its RTT, and twice
+/// the time that a full threshold takes to arrive at the usual throughput, but no longer than an ACK may be held.
+fn patience(config: &Config, gate: &Gate, flow: &Flow) -> u64 {
+    let drain = (gate.threshold.get() << 20) / gate.smooth_bandwidth.get().max(1);
+    config.silence.0.max(2 * u64::from(flow.rtt.get())).max(2 * drain).min(config.max_hold.0)
+}
+
+/// Voids what a silent flow owes; says whether it did.
+pub fn void_if_silent(config: &Config, gate: &Gate, flow: &Flow, now: Time) -> bool {
+    if flow.owed.get() == 0 || now.since(Time(flow.last_active.get())).0 <= patience(config, gate, flow) {
+        return false;
+    }
+    void(gate, flow);
+    true
+}
+
+/// Returns a flow's debt to the budget: it ended, fell silent, or said that it has no more. Debt that Eq. 6 has already
+/// written off is not returned twice.
+pub fn void(gate: &Gate, flow: &Flow) {
+    let debt = u64::from(flow.owed.take());
+    if debt > 0 {
+        gate.owed.sub(debt);
+        gate.written_off.take_up_to(debt);
+        gate.voided.add(debt);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threshold_shrinks_with_the_marked_fraction_and_doubles_back() {
+        // PAC Eq. 2 with buffer 96 KB.
+        assert_eq!(next_threshold(96_000, 96_000, 10, 10), 48_000, "α = 1 halves");
+        assert_eq!(next_threshold(96_000, 96_000, 5, 10), 72_000, "α = 0.5 takes a quarter");
+        assert_eq!(next_threshold(48_000, 96_000, 0, 10), 96_000, "α = 0 doubles");
+        assert_eq!(next_threshold(72_000, 96_000, 0, 10), 96_000, "up to the buffer");
+        assert_eq!(next_threshold(3_100, 96_000, 10, 10), 2 * FULL_FRAME, "never below two frames");
+    }
+
+    fn gate(owed: u64, smooth_in_flight: u64) -> Gate {
+        let gate = Gate::new(&Config::new(96_000));
+        gate.owed.set(owed);
+        gate.smooth_in_flight.set(smooth_in_flight);
+        gate
+    }
+
+    #[test]
+    fn a_fall_of_throughput_without_marks_scales_the_estimate() {
+        let gate = gate(90_000, 80_000);
+        correct(&gate, 500, 1000, 0, 10, 0);
+        assert_eq!(gate.in_flight(), 40_000, "in_flight_S · BW_T / BW_S");
+        assert_eq!(gate.owed.get(), 90_000, "the ledger itself is untouched");
+    }
+
+    #[test]
+    fn marks_leave_the_estimate_alone() {
+        let gate = gate(70_000, 80_000);
+        correct(&gate, 500, 1000, 10, 10, 0);
+        assert_eq!(gate.in_flight(), 70_000, "80 000 · 0.5 / 0.5 exceeds the estimate");
+    }
+
+    #[test]
+    fn what_was_just_charged_is_not_written_off() {
+        let gate = gate(90_000, 80_000);
+        correct(&gate, 0, 1000, 0, 0, 60_000);
+        assert_eq!(gate.in_flight(), 60_000);
+    }
+
+    #[test]
+    fn a_void_debt_does_not_count_twice() {
+        let gate = gate(90_000, 80_000);
+        let flow = Flow::default();
+        flow.owed.set(30_000);
+        correct(&gate, 500, 1000, 0, 10, 0);
+        void(&gate, &flow);
+        assert_eq!(gate.in_flight(), 40_000, "the 50 000 written off covered the flow's 30 000");
+        assert_eq!(gate.owed.get(), 60_000);
+    }
+
+    #[test]
+    fn two_slower_intervals_in_a_row_mean_congestion_avoidance() {
+        let config = Config { min_interval: crate::units::Span::micros(100), ..Config::new(96_000) };
+        let gate = Gate::new(&config);
+        let flow = Flow::default();
+        let mut now = Time(1);
+        let mut interval = |bytes: u32| {
+            flow.interval_bytes.set(bytes);
+            now += crate::units::Span::micros(100);
+            roll_flow(&config, &gate, &flow, now);
+            flow.flags.any(flag::AVOIDANCE)
+        };
+        assert!(!interval(0) && !interval(10_000) && !interval(8_000) && !interval(7_000), "one fall is not two");
+        assert!(!interval(5_600), "0.8 exactly counts");
+        assert!(interval(4_000));
+    }
+}

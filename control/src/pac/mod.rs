@@ -1,0 +1,152 @@
+//! PAC: Proactive ACK Control (Bai et al.).
+//!
+//! An ACK acknowledges, and it triggers new data. PAC holds outgoing ACKs so that what they trigger never exceeds what
+//! the switch port in front of the receiver can buffer:
+//!
+//! ```text
+//! threshold = buffer_size; in_flight = 0; ACKqueues = empty           Algorithm 1
+//! on arrival:       update in_flight (Eq. 5) and threshold (Eq. 2)     account::ingress, interval::roll
+//! on an ACK:        enqueue                                            account::egress, Scheduler::enqueue
+//! while queued:     q = dequeue()                                      Scheduler::poll
+//!                   wait while in_flight + q.trigger > threshold       Gate::admits, account::trigger (Eq. 3)
+//!                   send q; in_flight += q.trigger (Eq. 4)             account::charge
+//! ```
+//!
+//! What the paper leaves open is decided in the file that needs it, with the reason beside it.
+
+pub mod account;
+pub mod cell;
+pub mod config;
+pub mod interval;
+pub mod scheduler;
+pub mod state;
+
+use alloc::vec::Vec;
+
+pub use account::{Class, Decision, Outgoing};
+pub use config::{Config, ConfigError, Growth, Requests, RttMethod};
+pub use scheduler::{Scheduler, Stats};
+pub use state::{Flow, Gate, State};
+
+use crate::policy::{Action, FlowId, PacketId, Policy, Verdict};
+use crate::segment::{Edit, Segment};
+use crate::units::{Span, Time};
+
+/// Flow states in a vector: the whole of PAC in one place, for the simulator and as the reference of the BPF programs.
+#[derive(Debug, Default)]
+pub struct Local {
+    gate: Gate,
+    flows: Vec<Flow>,
+}
+
+impl State for Local {
+    fn gate(&self) -> &Gate {
+        &self.gate
+    }
+
+    fn flow(&self, id: FlowId) -> Option<&Flow> {
+        self.flows.get(id.0 as usize)
+    }
+
+    fn flow_count(&self) -> u32 {
+        self.flows.len() as u32
+    }
+}
+
+/// PAC at one receiver.
+#[derive(Debug)]
+pub struct Pac {
+    config: Config,
+    state: Local,
+    scheduler: Scheduler,
+    last_hold: Span,
+}
+
+impl Pac {
+    /// PAC with these parameters.
+    ///
+    /// # Errors
+    /// When a parameter makes no sense.
+    pub fn new(config: Config) -> Result<Self, ConfigError> {
+        config.validate()?;
+        let state = Local { gate: Gate::new(&config), flows: Vec::new() };
+        Ok(Self { config, state, scheduler: Scheduler::default(), last_hold: Span::ZERO })
+    }
+
+    /// The parameters.
+    #[must_use]
+    pub const fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// The receiver-wide state.
+    #[must_use]
+    pub const fn gate(&self) -> &Gate {
+        &self.state.gate
+    }
+
+    /// The state of one flow.
+    #[must_use]
+    pub fn flow(&self, id: FlowId) -> Option<&Flow> {
+        self.state.flow(id)
+    }
+
+    /// What the scheduler has done.
+    #[must_use]
+    pub const fn stats(&self) -> Stats {
+        self.scheduler.stats()
+    }
+
+    /// Packets held now.
+    #[must_use]
+    pub fn held(&self) -> usize {
+        self.scheduler.held()
+    }
+
+    /// How long the packet of the last action was held.
+    #[must_use]
+    pub const fn last_hold(&self) -> Span {
+        self.last_hold
+    }
+
+    /// Releases all that is held; fetch it with [`Policy::poll_action`].
+    pub fn release_all(&mut self, now: Time) {
+        self.scheduler.release_all(&self.config, &self.state, now);
+    }
+
+    fn ensure(&mut self, id: FlowId) {
+        let index = id.0 as usize;
+        if self.state.flows.len() <= index {
+            self.state.flows.resize_with(index + 1, Flow::default);
+        }
+    }
+}
+
+impl Policy for Pac {
+    fn handle_ingress(&mut self, now: Time, id: FlowId, segment: &Segment) -> Edit {
+        self.ensure(id);
+        account::ingress(&self.config, &self.state.gate, &self.state.flows[id.0 as usize], segment, now);
+        Edit::NONE
+    }
+
+    fn handle_egress(&mut self, now: Time, id: FlowId, segment: &Segment, packet: PacketId) -> Verdict {
+        self.ensure(id);
+        match account::egress(&self.config, &self.state.gate, &self.state.flows[id.0 as usize], segment, now) {
+            Decision::Pass => Verdict::PASS,
+            Decision::Hold(out) => {
+                self.scheduler.enqueue(&self.config, &self.state, id, packet, out, now);
+                Verdict::Hold
+            }
+        }
+    }
+
+    fn poll_action(&mut self, now: Time) -> Option<Action> {
+        let (action, waited) = self.scheduler.poll(&self.config, &self.state, now)?;
+        self.last_hold = waited;
+        Some(action)
+    }
+
+    fn poll_timeout(&self) -> Option<Time> {
+        self.scheduler.timeout(&self.config)
+    }
+}

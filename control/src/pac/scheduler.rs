@@ -1,0 +1,415 @@
+//! Which held ACK leaves next, and when: Algorithm 1's `ACKqueues` as a multi-level feedback queue with per-flow round
+//! robin, the stale-ACK rule (PAC §III-D), and the limit on how long anything is held.
+//!
+//! DESIGN NOTES
+//! 1. Algorithm 1 dequeues the next ACK before it waits, so that a later ACK of higher priority stays behind it. Here
+//!    the choice is made at the moment of release: strict priority then means what §III-D says.
+//! 2. A flow waits in one level with all its held ACKs; it is moved down when its turn comes and its size has outgrown
+//!    the level. That is §III-D's "moved from higher level queues to lower level queues", without a scan.
+//! 3. Head of line blocks: a small trigger behind a large one does not overtake it, or large ones would starve.
+//! 4. An ACK that cannot wait (loss recovery) takes the flow's held ACKs with it, in order: duplicate ACKs only mean
+//!    something to the sender after the ACK that they repeat.
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+use super::account::{Class, Outgoing, charge, trigger};
+use super::config::{Config, MAX_LEVELS};
+use super::interval::{self, smooth, void_if_silent};
+use super::state::{Flow, Gate, State, flag};
+use crate::policy::{Action, FlowId, PacketId};
+use crate::segment::Edit;
+use crate::units::{Span, Time};
+
+const NONE: u32 = u32::MAX;
+
+#[derive(Clone, Copy, Debug)]
+struct Held {
+    packet: PacketId,
+    flow: FlowId,
+    out: Outgoing,
+    since: Time,
+    /// The flow's generation when it was held: a later connection in the same entry has nothing to do with it.
+    generation: u32,
+    /// Next of the same flow.
+    next: u32,
+    /// Tells a slot's tenants apart.
+    ticket: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct FlowQueue {
+    head: u32,
+    tail: u32,
+    level: u8,
+    waiting: bool,
+    promoted: bool,
+}
+
+const EMPTY: FlowQueue = FlowQueue { head: NONE, tail: NONE, level: 0, waiting: false, promoted: false };
+
+/// Counters for people.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// ACKs released because the budget allowed it, or because they trigger nothing.
+    pub released: u64,
+    /// ACKs released because they had been held for `max_hold`.
+    pub forced: u64,
+    /// ACKs released at once with a flow in loss recovery.
+    pub hurried: u64,
+    /// ACKs dropped because a later one said it all, or by the stale-ACK rule.
+    pub discarded: u64,
+    /// Most ACKs held at once.
+    pub held_max: u64,
+    /// Longest hold, ns.
+    pub longest_hold: u64,
+}
+
+/// The held ACKs.
+#[derive(Debug)]
+pub struct Scheduler {
+    slots: Vec<Held>,
+    free: Vec<u32>,
+    flows: Vec<FlowQueue>,
+    levels: [VecDeque<FlowId>; MAX_LEVELS],
+    /// Every held packet in order of arrival: the oldest is the first to reach `max_hold`.
+    ages: VecDeque<(u32, u32)>,
+    /// Decided, not yet fetched.
+    ready: VecDeque<(Action, Span)>,
+    tickets: u32,
+    next_scan: Time,
+    stats: Stats,
+}
+
+impl Default for Scheduler {
+    fn default() -> Self {
+        Self {
+            slots: Vec::new(),
+            free: Vec::new(),
+            flows: Vec::new(),
+            levels: Default::default(),
+            ages: VecDeque::new(),
+            ready: VecDeque::new(),
+            tickets: 0,
+            next_scan: Time::ZERO,
+            stats: Stats::default(),
+        }
+    }
+}
+
+impl Scheduler {
+    /// Counters so far.
+    #[must_use]
+    pub const fn stats(&self) -> Stats {
+        self.stats
+    }
+
+    /// Packets held now.
+    #[must_use]
+    pub fn held(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+
+    /// Takes a packet that may not leave yet (Algorithm 1, line 8).
+    pub fn enqueue<S: State>(
+        &mut self,
+        config: &Config,
+        state: &S,
+        id: FlowId,
+        packet: PacketId,
+        out: Outgoing,
+        now: Time,
+    ) {
+        let Some(flow) = state.flow(id) else {
+            self.ready.push_back((Action::Release(packet, Edit::NONE), Span::ZERO));
+            return;
+        };
+        match out.class {
+            Class::Stale => {
+                self.drop_stale(state.gate(), flow, id);
+                unhold(state.gate(), flow);
+                self.discard(packet);
+            }
+            Class::Urgent => {
+                self.push(flow, id, packet, out, now);
+                self.flush(config, state.gate(), flow, id, now);
+            }
+            _ => {
+                self.push(flow, id, packet, out, now);
+                self.wait(config, flow, id);
+            }
+        }
+    }
+
+    /// The next release or discard; `None` when nothing may leave before more arrives or time passes. The span is how
+    /// long the packet was held.
+    pub fn poll<S: State>(&mut self, config: &Config, state: &S, now: Time) -> Option<(Action, Span)> {
+        loop {
+            if let Some(done) = self.ready.pop_front() {
+                return Some(done);
+            }
+            if self.ages.is_empty() {
+                return None;
+            }
+            let gate = state.gate();
+            interval::roll(config, gate, now);
+            if self.force_oldest(config, state, now) {
+                continue;
+            }
+            self.void_silent(config, state, now);
+            if !self.release_next(config, state, now) {
+                return None;
+            }
+        }
+    }
+
+    /// When to poll again although nothing arrives: the oldest ACK's limit, or the next look for silent flows.
+    #[must_use]
+    pub fn timeout(&self, config: &Config) -> Option<Time> {
+        if !self.ready.is_empty() {
+            return Some(Time::ZERO);
+        }
+        let &(slot, _) = self.ages.front()?;
+        let limit = self.slots[slot as usize].since + config.max_hold;
+        Some(limit.min(self.next_scan))
+    }
+
+    /// Releases everything at once, oldest first: the guard is being switched off.
+    pub fn release_all<S: State>(&mut self, config: &Config, state: &S, now: Time) {
+        while let Some(&(slot, _)) = self.ages.front() {
+            let id = self.slots[slot as usize].flow;
+            let Some(flow) = state.flow(id) else { break };
+            self.flush(config, state.gate(), flow, id, now);
+        }
+    }
+
+    fn push(&mut self, flow: &Flow, id: FlowId, packet: PacketId, out: Outgoing, now: Time) {
+        self.tickets = self.tickets.wrapping_add(1);
+        let held = Held {
+            packet,
+            flow: id,
+            out,
+            since: now,
+            generation: flow.generation.get(),
+            next: NONE,
+            ticket: self.tickets,
+        };
+        let slot = if let Some(slot) = self.free.pop() {
+            self.slots[slot as usize] = held;
+            slot
+        } else {
+            self.slots.push(held);
+            (self.slots.len() - 1) as u32
+        };
+        let index = id.0 as usize;
+        if self.flows.len() <= index {
+            self.flows.resize(index + 1, EMPTY);
+        }
+        let queue = &mut self.flows[index];
+        if queue.head == NONE {
+            queue.head = slot;
+        } else {
+            let tail = queue.tail as usize;
+            self.slots[tail].next = slot;
+        }
+        queue.tail = slot;
+        self.ages.push_back((slot, self.tickets));
+        self.stats.held_max = self.stats.held_max.max(self.held() as u64);
+    }
+
+    /// Puts a flow with held ACKs at the end of its level, unless it waits already.
+    fn wait(&mut self, config: &Config, flow: &Flow, id: FlowId) {
+        let queue = &mut self.flows[id.0 as usize];
+        if queue.waiting || queue.head == NONE {
+            return;
+        }
+        let level = if queue.promoted { 0 } else { config.level_of(flow.size.get()) };
+        queue.level = level as u8;
+        queue.waiting = true;
+        self.levels[level].push_back(id);
+    }
+
+    /// The flow whose turn it is; flows that have outgrown their level sink on the way.
+    fn front(&mut self, config: &Config, state: &impl State) -> Option<FlowId> {
+        for level in 0..config.levels() {
+            while let Some(&id) = self.levels[level].front() {
+                let queue = &mut self.flows[id.0 as usize];
+                let here = queue.waiting && queue.level as usize == level && queue.head != NONE;
+                let sunk = state.flow(id).map_or(level, |flow| config.level_of(flow.size.get()));
+                if here && (queue.promoted || sunk <= level) {
+                    return Some(id);
+                }
+                self.levels[level].pop_front();
+                if here {
+                    queue.level = sunk as u8;
+                    self.levels[sunk].push_back(id);
+                } else if queue.level as usize == level {
+                    queue.waiting = false;
+                }
+            }
+        }
+        None
+    }
+
+    /// Algorithm 1, lines 10-14: releases the next ACK if the budget allows, else asks to be woken when it does.
+    fn release_next<S: State>(&mut self, config: &Config, state: &S, now: Time) -> bool {
+        let gate = state.gate();
+        let Some(id) = self.front(config, state) else { return false };
+        let (Some(flow), queue) = (state.flow(id), self.flows[id.0 as usize]) else { return false };
+        let held = self.slots[queue.head as usize];
+        let current = held.generation == flow.generation.get();
+        let wire = if current { trigger(config, flow, &held.out).wire } else { 0 };
+        if wire > 0 && !gate.admits(wire) {
+            gate.wanted.set(wire.min(gate.threshold.get()));
+            // The budget may have grown between the look and the wish.
+            if !gate.admits(wire) {
+                return false;
+            }
+            gate.wanted.take();
+        }
+        self.release_head(config, gate, flow, id, now, |stats| &mut stats.released);
+        self.levels[queue.level as usize].pop_front();
+        self.flows[id.0 as usize].waiting = false;
+        self.wait(config, flow, id);
+        true
+    }
+
+    /// Releases the first ACK of the flow whose ACK is the oldest, when that has been held for `max_hold`.
+    fn force_oldest<S: State>(&mut self, config: &Config, state: &S, now: Time) -> bool {
+        self.drop_departed_ages();
+        let Some(&(slot, _)) = self.ages.front() else { return false };
+        let held = self.slots[slot as usize];
+        if now.since(held.since) < config.max_hold {
+            return false;
+        }
+        let Some(flow) = state.flow(held.flow) else { return false };
+        self.release_head(config, state.gate(), flow, held.flow, now, |stats| &mut stats.forced);
+        true
+    }
+
+    fn drop_departed_ages(&mut self) {
+        while let Some(&(slot, ticket)) = self.ages.front() {
+            if self.slots[slot as usize].ticket == ticket {
+                return;
+            }
+            self.ages.pop_front();
+        }
+    }
+
+    fn flush(&mut self, config: &Config, gate: &Gate, flow: &Flow, id: FlowId, now: Time) {
+        while self.flows[id.0 as usize].head != NONE {
+            self.release_head(config, gate, flow, id, now, |stats| &mut stats.hurried);
+        }
+        self.drop_departed_ages();
+    }
+
+    /// Lets the flow's first held packet go: charged, or discarded when what it says has been said.
+    fn release_head(
+        &mut self,
+        config: &Config,
+        gate: &Gate,
+        flow: &Flow,
+        id: FlowId,
+        now: Time,
+        counter: fn(&mut Stats) -> &mut u64,
+    ) {
+        let held = self.take_head(id);
+        unhold(gate, flow);
+        let waited = now.since(held.since);
+        self.stats.longest_hold = self.stats.longest_hold.max(waited.0);
+        if held.generation != flow.generation.get() {
+            *counter(&mut self.stats) += 1;
+            self.ready.push_back((Action::Release(held.packet, Edit::NONE), waited));
+            return;
+        }
+        let overtaken = held.out.ack.before(crate::seq::SeqNumber(flow.released_ack.get()));
+        if overtaken && !held.out.data && held.out.class == Class::Ack {
+            self.discard(held.packet);
+            return;
+        }
+        *counter(&mut self.stats) += 1;
+        let trigger = trigger(config, flow, &held.out);
+        charge(gate, flow, &held.out, trigger, now);
+        flow.added_delay.set(smooth(u64::from(flow.added_delay.get()), waited.0) as u32);
+        self.ready.push_back((Action::Release(held.packet, Edit::NONE), waited));
+    }
+
+    fn take_head(&mut self, id: FlowId) -> Held {
+        let queue = &mut self.flows[id.0 as usize];
+        let slot = queue.head;
+        let held = self.slots[slot as usize];
+        queue.head = held.next;
+        if queue.head == NONE {
+            queue.tail = NONE;
+            queue.promoted = false;
+        }
+        self.slots[slot as usize].ticket = 0;
+        self.free.push(slot);
+        self.drop_departed_ages();
+        held
+    }
+
+    /// PAC §III-D: the flow's out-of-order ACKs are dropped, the others move to the highest priority, and the flow is
+    /// in slow start again, as its sender is after the timeout that brought the stale ACK about.
+    fn drop_stale(&mut self, gate: &Gate, flow: &Flow, id: FlowId) {
+        flow.flags.lower(flag::OVERTAKEN | flag::AVOIDANCE);
+        flow.slow_intervals.set(0);
+        let Some(queue) = self.flows.get(id.0 as usize).copied() else { return };
+        let mut kept: Vec<u32> = Vec::new();
+        let mut slot = queue.head;
+        while slot != NONE {
+            let held = self.slots[slot as usize];
+            let in_order = kept.last().is_none_or(|&last| held.out.ack.after(self.slots[last as usize].out.ack));
+            if in_order || held.out.data {
+                kept.push(slot);
+            } else {
+                self.slots[slot as usize].ticket = 0;
+                self.free.push(slot);
+                unhold(gate, flow);
+                self.discard(held.packet);
+            }
+            slot = held.next;
+        }
+        for pair in kept.windows(2) {
+            self.slots[pair[0] as usize].next = pair[1];
+        }
+        if let Some(&last) = kept.last() {
+            self.slots[last as usize].next = NONE;
+        }
+        let queue = &mut self.flows[id.0 as usize];
+        queue.head = kept.first().copied().unwrap_or(NONE);
+        queue.tail = kept.last().copied().unwrap_or(NONE);
+        if queue.head != NONE {
+            queue.promoted = true;
+            if !queue.waiting || queue.level != 0 {
+                queue.waiting = true;
+                queue.level = 0;
+                self.levels[0].push_back(id);
+            }
+        }
+    }
+
+    fn discard(&mut self, packet: PacketId) {
+        self.stats.discarded += 1;
+        self.ready.push_back((Action::Discard(packet), Span::ZERO));
+    }
+
+    /// Looks for flows that owe and have been silent: their bytes were lost or never sent, and block the others.
+    fn void_silent<S: State>(&mut self, config: &Config, state: &S, now: Time) {
+        if now < self.next_scan {
+            return;
+        }
+        self.next_scan = now + Span(config.silence.0 / 2);
+        for id in 0..state.flow_count() {
+            if let Some(flow) = state.flow(FlowId(id)) {
+                void_if_silent(config, state.gate(), flow, now);
+            }
+        }
+    }
+}
+
+/// One packet of the flow is held no more.
+fn unhold(gate: &Gate, flow: &Flow) {
+    flow.held.take_up_to(1);
+    gate.held.take_up_to(1);
+}
