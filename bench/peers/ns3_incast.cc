@@ -1,0 +1,528 @@
+// The peers' scenario for ns-3.37: N senders, one switch, one client, barrier rounds over a star.
+//
+//   sender 1 --+
+//   sender 2 --+-- switch ==== client        every link: `rate`, a quarter of `rtt` of propagation
+//   sender N --+     ^ port with `buffer` bytes, drop-tail (newreno) or marking above `k` packets (dctcp)
+//
+// Usage: ns3_incast --senders=32 --seed=1 ...      prints one JSON object. `--help` lists the settings.
+//
+// How the workload maps on ns-3:
+//  * The senders begin by themselves at the barrier, each late by its start jitter; the round ends with the last
+//    byte at the client, and the next begins there and then. No request travels.
+//  * persistent=1 opens all connections before the first round and keeps them; persistent=0 opens new ones each round.
+//
+// What is set against ns-3's habits, so that all simulators run the same protocol:
+//  * Timestamps are off: with them a segment of 1460 bytes makes an IP packet of 1512, which a link of MTU 1500 splits.
+//  * SACK and Limited Transmit are off, and recovery is the classic one: the defaults are SACK and PRR.
+//  * The address helper puts an FqCoDel queue discipline on each device: removed, else the port is not drop-tail.
+//  * Each segment is acknowledged (DelAckCount 1); the minimum RTO is 200 ms instead of 1 s, the clock's granularity 1 ms as it comes.
+//  * Frames are PPP: MSS + 40 + 2 bytes, without Ethernet's preamble and gap. The packet being sent is not in the queue.
+//  * TcpDctcp of 3.37 lets the window shrink below one segment, after which nothing can be sent and all stand still:
+//    DctcpWithFloor keeps two segments, as Linux does.
+//  * DCTCP marks in a queue discipline (RED with both thresholds at k, neither averaging nor "gentle") above a device
+//    queue of one packet: that one and the one on the wire are not counted. An arriving packet is marked when it finds
+//    k or more in the discipline, k + 2 or more in all.
+
+#include "ns3/core-module.h"
+#include "ns3/internet-module.h"
+#include "ns3/network-module.h"
+#include "ns3/point-to-point-module.h"
+#include "ns3/tcp-dctcp.h"
+#include "ns3/traffic-control-module.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <fstream>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <vector>
+
+using namespace ns3;
+
+namespace
+{
+
+/// DCTCP that never asks for less than two segments.
+class DctcpWithFloor : public TcpDctcp
+{
+  public:
+    static TypeId GetTypeId()
+    {
+        static TypeId tid = TypeId("ackgate::DctcpWithFloor")
+                                .SetParent<TcpDctcp>()
+                                .AddConstructor<DctcpWithFloor>();
+        return tid;
+    }
+
+    uint32_t GetSsThresh(Ptr<const TcpSocketState> tcb, uint32_t bytesInFlight) override
+    {
+        return std::max(TcpDctcp::GetSsThresh(tcb, bytesInFlight), 2 * tcb->m_segmentSize);
+    }
+
+    Ptr<TcpCongestionOps> Fork() override
+    {
+        return CopyObject<DctcpWithFloor>(this);
+    }
+};
+
+NS_OBJECT_ENSURE_REGISTERED(DctcpWithFloor);
+
+/// What the command line settles.
+struct Settings
+{
+    double rate{1e9};        // bit/s
+    double rtt{120e-6};      // s, propagation only
+    uint32_t buffer{96000};  // bytes
+    uint32_t mss{1460};      // bytes
+    uint32_t senders{8};
+    uint64_t bytes{64000};   // per sender and round
+    uint64_t block{0};       // per round over all senders; 0: `bytes` rules
+    uint32_t rounds{20};
+    double jitter{20e-6};    // s
+    uint32_t seed{1};
+    double rtomin{0.2};      // s
+    double rtoinit{1.0};     // s
+    uint32_t iw{2};          // segments
+    uint32_t k{20};          // packets, dctcp only
+    bool persistent{true};
+    bool limitedTransmit{false};
+    std::string scheme{"newreno"};
+    double limit{4000};      // s of simulated time
+    double wallLimit{600};   // s of real time
+    bool verbose{false};
+    std::string pcap{};      // prefix of the client's capture
+};
+
+/// One sender's application: writes what was asked for into its socket.
+class Sender
+{
+  public:
+    Sender(Ptr<Node> node, InetSocketAddress client)
+        : m_node(node),
+          m_client(client)
+    {
+    }
+
+    void Open()
+    {
+        m_connected = false;
+        m_owed = 0;
+        m_socket = Socket::CreateSocket(m_node, TcpSocketFactory::GetTypeId());
+        m_socket->Bind();
+        m_socket->SetConnectCallback(MakeCallback(&Sender::Connected, this),
+                                     MakeNullCallback<void, Ptr<Socket>>());
+        m_socket->SetSendCallback(MakeCallback(&Sender::SpaceFree, this));
+        m_socket->TraceConnectWithoutContext("RTO", MakeCallback(&Sender::RtoChanged, this));
+        m_socket->Connect(m_client);
+    }
+
+    void Close()
+    {
+        m_socket->Close();
+    }
+
+    void Send(uint64_t bytes)
+    {
+        m_owed += bytes;
+        Push();
+    }
+
+    bool IsConnected() const
+    {
+        return m_connected;
+    }
+
+    uint64_t m_timeouts{0};
+
+  private:
+    void Connected(Ptr<Socket>)
+    {
+        m_connected = true;
+        Push();
+    }
+
+    void SpaceFree(Ptr<Socket>, uint32_t)
+    {
+        Push();
+    }
+
+    void Push()
+    {
+        while (m_connected && m_owed > 0)
+        {
+            auto chunk = std::min<uint64_t>(m_owed, m_socket->GetTxAvailable());
+            if (chunk == 0)
+            {
+                return;
+            }
+            int sent = m_socket->Send(Create<Packet>(chunk));
+            if (sent <= 0)
+            {
+                return;
+            }
+            m_owed -= sent;
+        }
+    }
+
+    /// A timeout doubles the timer. A measurement cannot double it exactly while the floor holds it.
+    void RtoChanged(Time before, Time after)
+    {
+        if (after == before + before && before.IsStrictlyPositive())
+        {
+            ++m_timeouts;
+        }
+    }
+
+    Ptr<Node> m_node;
+    InetSocketAddress m_client;
+    Ptr<Socket> m_socket;
+    uint64_t m_owed{0};
+    bool m_connected{false};
+};
+
+/// The run: barrier rounds over the senders, and what is counted.
+class Incast
+{
+  public:
+    explicit Incast(const Settings& settings)
+        : m_set(settings),
+          m_perSender(settings.block > 0 ? settings.block / settings.senders : settings.bytes)
+    {
+        m_random = CreateObject<UniformRandomVariable>();
+        m_random->SetAttribute("Max", DoubleValue(m_set.jitter));
+        Build();
+    }
+
+    void Run()
+    {
+        for (uint32_t i = 0; i < m_set.senders && m_set.persistent; ++i)
+        {
+            // One at a time, so that no SYN is lost before the first round.
+            Simulator::Schedule(Seconds(0.001 + i * 1e-5), &Sender::Open, m_senders[i].get());
+        }
+        Simulator::Schedule(Seconds(0.5), &Incast::StartRound, this);
+        Simulator::Schedule(MilliSeconds(100), &Incast::WatchClock, this);
+        Simulator::Stop(Seconds(m_set.limit));
+        m_wallStart = std::chrono::steady_clock::now();
+        Simulator::Run();
+        std::chrono::duration<double> wall = std::chrono::steady_clock::now() - m_wallStart;
+        Report(wall.count());
+        Simulator::Destroy();
+    }
+
+  private:
+    void Build()
+    {
+        PointToPointHelper link;
+        link.SetDeviceAttribute("DataRate", DataRateValue(DataRate(uint64_t(m_set.rate))));
+        link.SetChannelAttribute("Delay", TimeValue(Seconds(m_set.rtt / 4)));
+        link.SetQueue("ns3::DropTailQueue<Packet>", "MaxSize", StringValue("1000000p"));
+
+        NodeContainer client(1);
+        NodeContainer hub(1);
+        NodeContainer senders(m_set.senders);
+        InternetStackHelper stack;
+        stack.Install(client);
+        stack.Install(hub);
+        stack.Install(senders);
+
+        TrafficControlHelper none;
+        Ipv4AddressHelper address("10.0.0.0", "255.255.255.252");
+        auto down = link.Install(hub.Get(0), client.Get(0));
+        auto downAddress = address.Assign(down);
+        none.Uninstall(down);
+        m_port = down.Get(0);
+        SetPort();
+        if (!m_set.pcap.empty())
+        {
+            link.EnablePcap(m_set.pcap, down.Get(1), true, true);
+        }
+        for (uint32_t i = 0; i < m_set.senders; ++i)
+        {
+            address.NewNetwork();
+            auto up = link.Install(senders.Get(i), hub.Get(0));
+            address.Assign(up);
+            none.Uninstall(up);
+            auto routing = Ipv4StaticRoutingHelper().GetStaticRouting(senders.Get(i)->GetObject<Ipv4>());
+            routing->SetDefaultRoute(hub.Get(0)->GetObject<Ipv4>()->GetAddress(2 + i, 0).GetLocal(), 1);
+            m_senders.push_back(
+                std::make_unique<Sender>(senders.Get(i),
+                                         InetSocketAddress(downAddress.GetAddress(1), 5000)));
+        }
+        auto back = Ipv4StaticRoutingHelper().GetStaticRouting(client.Get(0)->GetObject<Ipv4>());
+        back->SetDefaultRoute(downAddress.GetAddress(0), 1);
+
+        m_listener = Socket::CreateSocket(client.Get(0), TcpSocketFactory::GetTypeId());
+        m_listener->Bind(InetSocketAddress(Ipv4Address::GetAny(), 5000));
+        m_listener->Listen();
+        m_listener->SetAcceptCallback(MakeNullCallback<bool, Ptr<Socket>, const Address&>(),
+                                      MakeCallback(&Incast::Accepted, this));
+    }
+
+    void SetPort()
+    {
+        auto device = DynamicCast<PointToPointNetDevice>(m_port);
+        auto queue = device->GetQueue();
+        if (m_set.scheme == "newreno")
+        {
+            queue->SetMaxSize(QueueSize(BYTES, m_set.buffer));
+            // The device stops its queue when a full frame would no longer fit; what comes then is dropped above it.
+            m_port->GetNode()->GetObject<TrafficControlLayer>()->TraceConnectWithoutContext(
+                "TcDrop",
+                MakeCallback(&Incast::Dropped, this));
+            return;
+        }
+        queue->SetMaxSize(QueueSize("1p"));
+        TrafficControlHelper marking;
+        // RED counts in the unit of its limit: packets, as k does.
+        uint32_t packets = m_set.buffer / (m_set.mss + 42);
+        marking.SetRootQueueDisc("ns3::RedQueueDisc",
+                                 "MaxSize", QueueSizeValue(QueueSize(PACKETS, packets)),
+                                 "MinTh", DoubleValue(m_set.k),
+                                 "MaxTh", DoubleValue(m_set.k),
+                                 "QW", DoubleValue(1.0),
+                                 "Gentle", BooleanValue(false),
+                                 "MeanPktSize", UintegerValue(m_set.mss + 42),
+                                 "LinkBandwidth", DataRateValue(DataRate(uint64_t(m_set.rate))),
+                                 "UseEcn", BooleanValue(true),
+                                 "UseHardDrop", BooleanValue(false));
+        auto discs = marking.Install(m_port);
+        discs.Get(0)->TraceConnectWithoutContext("Drop", MakeCallback(&Incast::DiscDropped, this));
+    }
+
+    void Dropped(Ptr<const Packet>)
+    {
+        ++m_drops;
+    }
+
+    void DiscDropped(Ptr<const QueueDiscItem>)
+    {
+        ++m_drops;
+    }
+
+    void Accepted(Ptr<Socket> socket, const Address&)
+    {
+        socket->SetRecvCallback(MakeCallback(&Incast::Arrived, this));
+        socket->SetCloseCallbacks(MakeCallback(&Incast::Closed, this),
+                                  MakeCallback(&Incast::Closed, this));
+    }
+
+    void Closed(Ptr<Socket> socket)
+    {
+        socket->Close();
+    }
+
+    void Arrived(Ptr<Socket> socket)
+    {
+        while (Ptr<Packet> packet = socket->Recv())
+        {
+            m_missing -= packet->GetSize();
+        }
+        if (m_missing == 0)
+        {
+            EndRound();
+        }
+    }
+
+    void StartRound()
+    {
+        ++m_round;
+        m_started = Simulator::Now();
+        m_missing = m_perSender * m_set.senders;
+        for (auto& sender : m_senders)
+        {
+            auto at = Seconds(m_random->GetValue());
+            if (!m_set.persistent)
+            {
+                Simulator::Schedule(at, &Sender::Open, sender.get());
+            }
+            Simulator::Schedule(at, &Sender::Send, sender.get(), m_perSender);
+        }
+    }
+
+    void EndRound()
+    {
+        auto took = Simulator::Now() - m_started;
+        m_busy += took;
+        m_roundMs.push_back(took.GetSeconds() * 1e3);
+        uint64_t all = 0;
+        for (auto& sender : m_senders)
+        {
+            all += sender->m_timeouts;
+            if (!m_set.persistent)
+            {
+                sender->Close();
+            }
+        }
+        if (m_set.verbose)
+        {
+            std::cerr << "round " << m_round << ": " << took.GetSeconds() << " s, "
+                      << all - m_timeouts << " timeouts\n";
+        }
+        if (all > m_timeouts)
+        {
+            ++m_timeoutRounds;
+            m_firstTimeoutRound = m_firstTimeoutRound ? m_firstTimeoutRound : m_round;
+        }
+        m_timeouts = all;
+        if (m_round < m_set.rounds)
+        {
+            StartRound();
+        }
+        else
+        {
+            Simulator::Stop();
+        }
+    }
+
+    void WatchClock()
+    {
+        std::chrono::duration<double> wall = std::chrono::steady_clock::now() - m_wallStart;
+        if (wall.count() > m_set.wallLimit)
+        {
+            std::cerr << "ns3_incast: stopped after " << wall.count()
+                      << " s of real time; figures cover the finished rounds\n";
+            Simulator::Stop();
+            return;
+        }
+        Simulator::Schedule(MilliSeconds(100), &Incast::WatchClock, this);
+    }
+
+    static long PeakKib()
+    {
+        std::ifstream status("/proc/self/status");
+        std::string word;
+        long kib = 0;
+        while (status >> word)
+        {
+            if (word == "VmHWM:")
+            {
+                status >> kib;
+            }
+        }
+        return kib;
+    }
+
+    void Report(double wall)
+    {
+        auto finished = uint64_t(m_roundMs.size());
+        std::sort(m_roundMs.begin(), m_roundMs.end());
+        uint64_t perSenderPackets = (m_perSender + m_set.mss - 1) / m_set.mss;
+        double seconds = m_busy.GetSeconds();
+        double goodput =
+            finished ? double(m_perSender) * m_set.senders * finished * 8 / seconds / 1e6 : 0.0;
+        std::printf(
+            "{\"simulator\":\"ns-3\",\"scheme\":\"%s\",\"senders\":%u,\"seed\":%u,\"rounds\":%lu,"
+            "\"goodput_mbps\":%.3f,\"rto_timeouts\":%lu,\"rounds_with_timeout\":%u,"
+            "\"first_timeout_round\":%u,\"packets_delivered\":%lu,\"drops\":%lu,\"sim_s\":%.6f,"
+            "\"round_ms_p50\":%.3f,\"round_ms_max\":%.3f,\"events\":%lu,\"wall_s\":%.6f,"
+            "\"peak_kib\":%ld}\n",
+            m_set.scheme.c_str(),
+            m_set.senders,
+            m_set.seed,
+            finished,
+            goodput,
+            m_timeouts,
+            m_timeoutRounds,
+            m_firstTimeoutRound,
+            perSenderPackets * m_set.senders * finished,
+            m_drops,
+            seconds,
+            finished ? m_roundMs[finished / 2] : 0.0,
+            finished ? m_roundMs.back() : 0.0,
+            Simulator::GetEventCount(),
+            wall,
+            PeakKib());
+    }
+
+    Settings m_set;
+    uint64_t m_perSender;
+    Ptr<UniformRandomVariable> m_random;
+    Ptr<NetDevice> m_port;
+    Ptr<Socket> m_listener;
+    std::vector<std::unique_ptr<Sender>> m_senders;
+    std::chrono::steady_clock::time_point m_wallStart;
+    uint32_t m_round{0};
+    uint64_t m_missing{0};
+    Time m_started;
+    Time m_busy;
+    std::vector<double> m_roundMs;
+    uint64_t m_timeouts{0};
+    uint32_t m_timeoutRounds{0};
+    uint32_t m_firstTimeoutRound{0};
+    uint64_t m_drops{0};
+};
+
+/// Everything about TCP that the scenario settles, as attribute defaults.
+void
+SetTcp(const Settings& set)
+{
+    Config::SetDefault("ns3::TcpSocket::SegmentSize", UintegerValue(set.mss));
+    Config::SetDefault("ns3::TcpSocket::InitialCwnd", UintegerValue(set.iw));
+    Config::SetDefault("ns3::TcpSocket::DelAckCount", UintegerValue(1));
+    Config::SetDefault("ns3::TcpSocket::SndBufSize", UintegerValue(1 << 24));
+    Config::SetDefault("ns3::TcpSocket::RcvBufSize", UintegerValue(1 << 24));
+    Config::SetDefault("ns3::TcpSocket::ConnTimeout", TimeValue(Seconds(set.rtoinit)));
+    Config::SetDefault("ns3::TcpSocketBase::MinRto", TimeValue(Seconds(set.rtomin)));
+    Config::SetDefault("ns3::TcpSocketBase::Sack", BooleanValue(false));
+    Config::SetDefault("ns3::TcpSocketBase::Timestamp", BooleanValue(false));
+    Config::SetDefault("ns3::TcpSocketBase::LimitedTransmit", BooleanValue(set.limitedTransmit));
+    Config::SetDefault("ns3::RttEstimator::InitialEstimation", TimeValue(Seconds(set.rtoinit)));
+    Config::SetDefault("ns3::TcpL4Protocol::RecoveryType",
+                       TypeIdValue(TcpClassicRecovery::GetTypeId()));
+    if (set.scheme == "dctcp")
+    {
+        Config::SetDefault("ns3::TcpL4Protocol::SocketType",
+                           TypeIdValue(DctcpWithFloor::GetTypeId()));
+        Config::SetDefault("ns3::TcpSocketBase::UseEcn", StringValue("On"));
+    }
+    else
+    {
+        Config::SetDefault("ns3::TcpL4Protocol::SocketType",
+                           TypeIdValue(TcpNewReno::GetTypeId()));
+    }
+}
+
+} // namespace
+
+int
+main(int argc, char* argv[])
+{
+    Settings set;
+    CommandLine cmd(__FILE__);
+    cmd.AddValue("rate", "rate of every link, bit/s", set.rate);
+    cmd.AddValue("rtt", "round trip of propagation, s", set.rtt);
+    cmd.AddValue("buffer", "buffer of the switch port, bytes", set.buffer);
+    cmd.AddValue("mss", "segment size, bytes", set.mss);
+    cmd.AddValue("senders", "number of senders", set.senders);
+    cmd.AddValue("bytes", "bytes per sender and round", set.bytes);
+    cmd.AddValue("block", "bytes per round over all senders; 0: see bytes", set.block);
+    cmd.AddValue("rounds", "barrier rounds", set.rounds);
+    cmd.AddValue("jitter", "start jitter, uniform from 0 to this, s", set.jitter);
+    cmd.AddValue("seed", "seed", set.seed);
+    cmd.AddValue("rtomin", "floor of the RTO, s", set.rtomin);
+    cmd.AddValue("rtoinit", "RTO before the first measurement, s", set.rtoinit);
+    cmd.AddValue("iw", "initial window, segments", set.iw);
+    cmd.AddValue("k", "marking threshold, packets (dctcp)", set.k);
+    cmd.AddValue("persistent", "keep the connections over the rounds", set.persistent);
+    cmd.AddValue("limited_transmit", "RFC 3042", set.limitedTransmit);
+    cmd.AddValue("scheme", "newreno or dctcp", set.scheme);
+    cmd.AddValue("limit_s", "longest simulated time, s", set.limit);
+    cmd.AddValue("wall_limit_s", "longest real time, s", set.wallLimit);
+    cmd.AddValue("verbose", "a line per round on stderr", set.verbose);
+    cmd.AddValue("pcap", "prefix of a capture at the client", set.pcap);
+    cmd.Parse(argc, argv);
+    if (set.senders == 0 || set.rounds == 0 || set.rate <= 0 || set.mss == 0 ||
+        (set.scheme != "newreno" && set.scheme != "dctcp"))
+    {
+        std::cerr << "ns3_incast: senders, rounds, rate and mss must be positive; scheme is newreno or dctcp\n";
+        return 2;
+    }
+    RngSeedManager::SetSeed(1);
+    RngSeedManager::SetRun(set.seed);
+    SetTcp(set);
+    Incast(set).Run();
+    return 0;
+}

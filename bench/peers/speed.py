@@ -1,0 +1,54 @@
+"""Speed, side by side on one core: data packets delivered to the application per second of wall time.
+
+A packet counts once, however often it was sent. The wall time is that of the simulation itself, as each simulator
+reports it: parsing, start of the process and set-up of the network are not in it. The simulators take turns, run by run.
+"""
+
+import json
+import os
+import platform
+import statistics
+import sys
+
+import settings
+import simulators
+from report import SPEED_ROWS
+
+CONTENDERS = ("ns-2", "ns-3", "ackgate")
+
+
+def measure(core: int, repeats: int) -> None:
+    """Measures all points and keeps the result beside the rows."""
+    points = []
+    for name, senders in settings.SPEED:
+        setting = settings.BY_NAME[name]
+        useful = -(-setting.bytes_per_sender(senders) // setting.mss) * senders * settings.SPEED_ROUNDS
+        got = {c: [] for c in CONTENDERS if simulators.BY_NAME[c].runs(setting)}
+        for repeat in range(repeats):
+            for contender, found in got.items():
+                simulator = simulators.BY_NAME[contender]
+                command = simulator.command(setting, senders, 1, settings.SPEED_ROUNDS)
+                if simulator.kind == "ns2":
+                    command.append("monitor=0")
+                try:
+                    row = simulators.run(command, ("taskset", "-c", str(core)))
+                except simulators.Failed as why:
+                    sys.exit(f"bench/peers/run speed: {why}")
+                found.append(row)
+        points.append({"setting": name, "senders": senders, "simulators": {
+            contender: {
+                "rates": [useful / row["wall_s"] for row in found],
+                "events_per_packet": found[0].get("events", 0) / useful,
+                "peak_kib": max(row["peak_kib"] for row in found),
+                "goodput_mbps": found[0]["goodput_mbps"],
+            } for contender, found in got.items()
+        }})
+        print(name, senders, {c: f"{statistics.median(useful / r['wall_s'] for r in found):,.0f}/s" for c, found in got.items()})
+    conditions = (f"{settings.SPEED_ROUNDS} rounds, {repeats} alternating runs each, one core of {os.cpu_count()} "
+                  f"({_processor()}), Linux {platform.release()}.")
+    SPEED_ROWS.write_text(json.dumps({"points": points, "conditions": conditions}, indent=1))
+
+
+def _processor() -> str:
+    with open("/proc/cpuinfo", encoding="ascii", errors="replace") as lines:
+        return next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), platform.machine())
