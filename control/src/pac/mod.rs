@@ -150,3 +150,6 @@ impl Policy for Pac {
         self.scheduler.timeout(&self.config)
     }
 }
+
+#[cfg(test)]
+mod tests;
