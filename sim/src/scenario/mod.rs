@@ -4,16 +4,27 @@
 //! says only what differs. Rust field names are the keys of the file. Quantities are read from human strings, see
 //! [`human`].
 
+mod check;
+mod decode;
+mod document;
+mod error;
 pub mod human;
+pub mod schema;
 mod scheme;
 mod switch;
 mod tcp;
 mod topology;
+mod traffic_file;
 mod workload;
+
+use std::path::Path;
 
 use ackgate_control::units::Span;
 use serde::Deserialize;
 
+pub use check::Invalid;
+pub use document::{Assignment, Document};
+pub use error::{Place, ScenarioError};
 pub use scheme::{Pac, RttSource, Scheme};
 pub use switch::{Capacity, Discipline, Ecn, Red, Switch};
 pub use tcp::{CongestionControl, EcnMode, Tcp};
@@ -69,6 +80,26 @@ impl Default for Scenario {
             background: Vec::new(),
             pac: Pac::default(),
         }
+    }
+}
+
+impl Scenario {
+    /// Reads, changes, understands and checks a scenario file.
+    ///
+    /// # Errors
+    /// When the file cannot be read, or something in it or in a change is not as it should be.
+    pub fn load(path: &Path, changes: &[Assignment]) -> Result<Self, ScenarioError> {
+        let mut document = Document::read(path)?;
+        changes.iter().try_for_each(|change| document.set(change))?;
+        document.scenario()
+    }
+
+    /// Refuses what makes no sense: zero senders, a cyclic topology, absurd sizes. Loading from a file does this too.
+    ///
+    /// # Errors
+    /// The first fault found.
+    pub fn check(&self) -> Result<(), Invalid> {
+        check::check(self)
     }
 }
 

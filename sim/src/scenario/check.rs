@@ -1,0 +1,335 @@
+//! What makes no sense although every key of it is well written: refused before a run, with the key and the reason.
+
+use ackgate_control::units::{Rate, Span};
+
+use super::{
+    Capacity, CongestionControl, Discipline, EcnMode, Network, Per, RttSource, Scenario, Scheme, Switch, Tcp, Topology,
+    Tree, Workload,
+};
+
+/// A scenario that makes no sense.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("key `{key}`: {problem}")]
+pub struct Invalid {
+    /// Dotted key.
+    pub key: String,
+    /// What is wrong with its value, and what would be right.
+    pub problem: String,
+}
+
+type Checked = Result<(), Invalid>;
+
+fn refuse<T>(key: impl Into<String>, problem: impl Into<String>) -> Result<T, Invalid> {
+    Err(Invalid { key: key.into(), problem: problem.into() })
+}
+
+fn within<T: Copy + PartialOrd + std::fmt::Display>(key: &str, value: T, low: T, high: T) -> Checked {
+    if value >= low && value <= high { Ok(()) } else { refuse(key, format!("{value} is not between {low} and {high}")) }
+}
+
+/// Connections of one run: more would not fit the ports of an address.
+const MAX_SENDERS: u32 = 100_000;
+/// Application data of one run, all rounds and senders: an hour of simulation on a fast core.
+const MAX_TRAFFIC: u128 = 100_000_000_000_000;
+/// A buffer that no switch has.
+const MAX_BUFFER: u64 = 64_000_000_000;
+
+/// Refuses a scenario that makes no sense.
+///
+/// # Errors
+/// The first fault found.
+pub(super) fn check(scenario: &Scenario) -> Checked {
+    senders(scenario)?;
+    network(&scenario.network)?;
+    switch(&scenario.switch, scenario)?;
+    host(scenario)?;
+    tcp(&scenario.tcp)?;
+    workload("workload", &scenario.workload, scenario.senders, scenario)?;
+    for (i, group) in scenario.background.iter().enumerate() {
+        workload(&format!("background.{i}.workload"), &group.workload, group.senders, scenario)?;
+        if group.cc == Some(CongestionControl::Dctcp) && scenario.tcp.ecn == EcnMode::Off {
+            return refuse(format!("background.{i}.cc"), "dctcp needs ECN, and tcp.ecn is off");
+        }
+    }
+    if scenario.scheme == Scheme::Pac {
+        pac(scenario)?;
+    }
+    span("time_limit", scenario.time_limit, Span::micros(1), Span::secs(1_000_000))
+}
+
+fn senders(scenario: &Scenario) -> Checked {
+    if scenario.senders == 0 {
+        return refuse("senders", "0 senders send nothing: at least 1");
+    }
+    let mut total = u64::from(scenario.senders);
+    within("senders", scenario.senders, 1, MAX_SENDERS)?;
+    for (i, group) in scenario.background.iter().enumerate() {
+        within(&format!("background.{i}.senders"), group.senders, 1, MAX_SENDERS)?;
+        total += u64::from(group.senders);
+    }
+    if total > u64::from(MAX_SENDERS) {
+        return refuse("background", format!("{total} senders with the main ones: at most {MAX_SENDERS} in all"));
+    }
+    if scenario.rounds == 0 {
+        return refuse("rounds", "0 rounds measure nothing: at least 1");
+    }
+    within("rounds", scenario.rounds, 1, 1_000_000)
+}
+
+fn network(network: &Network) -> Checked {
+    rate("network.rate", network.rate)?;
+    for (key, value) in [("network.sender_rate", network.sender_rate), ("network.core_rate", network.core_rate)] {
+        value.map_or(Ok(()), |value| rate(key, value))?;
+    }
+    span("network.rtt", network.rtt, Span::ZERO, Span::secs(10))?;
+    if let Some(hosts) = network.sender_hosts {
+        within("network.sender_hosts", hosts, 1, MAX_SENDERS)?;
+    }
+    match &network.topology {
+        Topology::Star | Topology::Core(_) => Ok(()),
+        Topology::Dumbbell(dumbbell) => {
+            dumbbell.receivers.map_or(Ok(()), |n| within("network.topology.receivers", n, 1, MAX_SENDERS))
+        }
+        Topology::LeafSpine(fabric) => {
+            within("network.topology.leaves", fabric.leaves, 2, 1_024)?;
+            within("network.topology.spines", fabric.spines, 1, 1_024)
+        }
+        Topology::Tree(tree) => check_tree(tree),
+    }
+}
+
+/// One root, no cycle, every name known.
+fn check_tree(tree: &Tree) -> Checked {
+    let switches = &tree.switches;
+    if switches.is_empty() {
+        return refuse("network.topology.switches", "a tree needs at least one switch, `{ name = \"root\" }`");
+    }
+    if switches.len() > 10_000 {
+        return refuse("network.topology.switches", format!("{} switches: at most 10000", switches.len()));
+    }
+    let index = |name: &str| switches.iter().position(|switch| switch.name == name);
+    for (i, switch) in switches.iter().enumerate() {
+        let key = format!("network.topology.switches.{i}");
+        if index(&switch.name) != Some(i) {
+            return refuse(format!("{key}.name"), format!("`{}` is the name of an earlier switch", switch.name));
+        }
+        if let Some(value) = switch.rate {
+            rate(&format!("{key}.rate"), value)?;
+        }
+        if switch.uplink.as_deref().is_some_and(|uplink| index(uplink).is_none()) {
+            return refuse(format!("{key}.uplink"), "there is no switch of this name");
+        }
+    }
+    for (i, switch) in switches.iter().enumerate() {
+        // Whoever climbs for longer than there are switches goes in a circle.
+        let mut above = switch.uplink.as_deref().and_then(index);
+        for _ in 0..switches.len() {
+            above = above.and_then(|at| switches[at].uplink.as_deref()).and_then(index);
+        }
+        if above.is_some() {
+            let key = format!("network.topology.switches.{i}.uplink");
+            return refuse(key, format!("the topology is cyclic: uplinks from `{}` never reach a root", switch.name));
+        }
+    }
+    let mut roots = switches.iter().enumerate().filter(|(_, switch)| switch.uplink.is_none()).skip(1);
+    if let Some((i, switch)) = roots.next() {
+        let key = format!("network.topology.switches.{i}");
+        return refuse(
+            key,
+            format!("`{}` has no uplink, but there is a root already: one switch only has none", switch.name),
+        );
+    }
+    if index(&tree.receiver_at).is_none() {
+        return refuse("network.topology.receiver_at", format!("there is no switch `{}`", tree.receiver_at));
+    }
+    if tree.senders_at.is_empty() {
+        return refuse("network.topology.senders_at", "name at least one switch for the senders");
+    }
+    match tree.senders_at.iter().find(|name| index(name).is_none()) {
+        Some(name) => refuse("network.topology.senders_at", format!("there is no switch `{name}`")),
+        None => Ok(()),
+    }
+}
+
+fn switch(switch: &Switch, scenario: &Scenario) -> Checked {
+    let frame = full_frame(scenario);
+    capacity("switch.buffer", switch.buffer, frame)?;
+    if let Some(pool) = switch.pool {
+        capacity("switch.pool", Capacity::Bytes(pool), frame)?;
+    }
+    match &switch.discipline {
+        Discipline::DropTail => Ok(()),
+        Discipline::Ecn(ecn) => match ecn.mark_above {
+            Capacity::Unlimited => refuse("switch.discipline.mark_above", "an unlimited threshold never marks"),
+            _ => Ok(()),
+        },
+        Discipline::Red(red) => {
+            within("switch.discipline.min", red.min, 0.0, 1e9)?;
+            within("switch.discipline.max", red.max, 0.0, 1e9)?;
+            if red.max <= red.min {
+                return refuse("switch.discipline.max", format!("{} must be above min, which is {}", red.max, red.min));
+            }
+            fraction("switch.discipline.max_probability", red.max_probability)?;
+            fraction("switch.discipline.weight", red.weight)
+        }
+    }
+}
+
+/// Bytes that a full segment takes in a buffer.
+fn full_frame(scenario: &Scenario) -> u64 {
+    u64::from(scenario.tcp.mss) + 40 + u64::from(scenario.network.framing.in_buffer())
+}
+
+fn capacity(key: &str, capacity: Capacity, frame: u64) -> Checked {
+    match capacity {
+        Capacity::Bytes(0) | Capacity::Packets(0) => refuse(key, "a buffer of 0 drops every frame that has to wait"),
+        Capacity::Bytes(bytes) if bytes < frame => {
+            refuse(key, format!("{bytes} bytes never hold a full frame, which has {frame}"))
+        }
+        Capacity::Bytes(bytes) if bytes > MAX_BUFFER => {
+            refuse(key, format!("{bytes} bytes are absurd: at most {MAX_BUFFER}, or \"unlimited\""))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn host(scenario: &Scenario) -> Checked {
+    let host = &scenario.host;
+    span("host.delay", host.delay, Span::ZERO, Span::secs(1))?;
+    span("host.jitter", host.jitter, Span::ZERO, Span::secs(1))?;
+    span("host.timer_jitter", host.timer_jitter, Span::ZERO, Span::secs(1))?;
+    capacity("host.nic_queue", host.nic_queue, full_frame(scenario))
+}
+
+fn tcp(tcp: &Tcp) -> Checked {
+    // RFC 9293 §3.7.1 lets an MSS be anything; below this, options leave no payload. Above, IPv4's length overflows.
+    within("tcp.mss", tcp.mss, 88, 65_495)?;
+    within("tcp.initial_window", tcp.initial_window, 1, 10_000)?;
+    for (key, value) in [("tcp.initial_ssthresh", tcp.initial_ssthresh), ("tcp.max_window", tcp.max_window)] {
+        value.map_or(Ok(()), |value| within(key, value, 1, 1_000_000))?;
+    }
+    span("tcp.rto_min", tcp.rto_min, Span::micros(1), Span::secs(60))?;
+    span("tcp.rto_initial", tcp.rto_initial, Span::micros(1), Span::secs(60))?;
+    span("tcp.rto_granularity", tcp.rto_granularity, Span::ZERO, Span::secs(1))?;
+    if !tcp.rto_backoff_max.is_power_of_two() || tcp.rto_backoff_max > 65_536 {
+        return refuse("tcp.rto_backoff_max", format!("{} is not a power of two up to 65536", tcp.rto_backoff_max));
+    }
+    within("tcp.rto_randomize", tcp.rto_randomize, 0.0, 10.0)?;
+    if let Some(delay) = tcp.delayed_ack {
+        // RFC 9293 §3.8.6.3: an ACK must not wait for half a second or longer.
+        span("tcp.delayed_ack", delay, Span::micros(1), Span::millis(500))?;
+    }
+    if tcp.cc == CongestionControl::Dctcp && tcp.ecn == EcnMode::Off {
+        return refuse("tcp.ecn", "dctcp needs ECN: \"auto\", \"on\" or \"plus\"");
+    }
+    fraction("tcp.dctcp_gain", tcp.dctcp_gain)?;
+    within("tcp.dctcp_min_window", tcp.dctcp_min_window, 1, 1_000)?;
+    tcp.wscale.map_or(Ok(()), |shift| within("tcp.wscale", shift, 0, 14))?;
+    let largest = 0xffff << tcp.wscale.unwrap_or(14);
+    if tcp.rwnd < u64::from(tcp.mss) || tcp.rwnd > largest {
+        let problem =
+            format!("{} bytes are not between one MSS, {}, and {largest}, what its scale expresses", tcp.rwnd, tcp.mss);
+        return refuse("tcp.rwnd", problem);
+    }
+    Ok(())
+}
+
+fn workload(key: &str, workload: &Workload, senders: u32, scenario: &Scenario) -> Checked {
+    let at = |part: &str| format!("{key}.{part}");
+    let day = Span::secs(86_400);
+    let limit = |part: &str, bytes: u128| {
+        let problem = format!("{bytes} bytes in all are absurd: at most {MAX_TRAFFIC}");
+        if bytes > MAX_TRAFFIC { refuse(at(part), problem) } else { Ok(()) }
+    };
+    match workload {
+        Workload::Rounds(rounds) => {
+            let shares = if rounds.per == Per::Round { u64::from(senders) } else { 1 };
+            if rounds.volume < shares {
+                let problem = format!("{} bytes leave some of {shares} senders nothing to send", rounds.volume);
+                return refuse(
+                    at("volume"),
+                    if shares == 1 { "0 bytes are no traffic: at least 1B".into() } else { problem },
+                );
+            }
+            let each = if rounds.per == Per::Round { 1 } else { u128::from(senders) };
+            limit("volume", u128::from(rounds.volume) * each * u128::from(scenario.rounds))?;
+            within(&at("request"), rounds.request, 1, 1_000_000)?;
+            span(&at("start_jitter"), rounds.start_jitter, Span::ZERO, day)?;
+            span(&at("pause"), rounds.pause, Span::ZERO, day)
+        }
+        Workload::Long(long) => {
+            span(&at("start"), long.start, Span::ZERO, day)?;
+            span(&at("stagger"), long.stagger, Span::ZERO, day)?;
+            span(&at("stop_stagger"), long.stop_stagger, Span::ZERO, day)?;
+            long.rate.map_or(Ok(()), |value| rate(&at("rate"), value))?;
+            let Some(stop) = long.stop else { return Ok(()) };
+            let last = u64::from(senders.saturating_sub(1));
+            if stop <= long.start || stop + long.stop_stagger * last <= long.start + long.stagger * last {
+                return refuse(at("stop"), "some sender would stop before it starts");
+            }
+            Ok(())
+        }
+        Workload::Epochs(epochs) => {
+            within(&at("epochs"), epochs.epochs, 1, 1_000_000)?;
+            within(&at("size"), epochs.size, 1, 1_000_000_000_000)?;
+            limit("size", u128::from(epochs.size) * u128::from(senders) * u128::from(epochs.epochs))?;
+            span(&at("start"), epochs.start, Span::ZERO, day)?;
+            span(&at("interval"), epochs.interval, Span::micros(1), day)?;
+            span(&at("mean_gap"), epochs.mean_gap, Span::ZERO, day)
+        }
+        Workload::OnOff(on_off) => {
+            span(&at("on"), on_off.on, Span::micros(1), day)?;
+            span(&at("off"), on_off.off, Span::micros(1), day)?;
+            on_off.stop.map_or(Ok(()), |stop| span(&at("stop"), stop, Span::micros(1), day))?;
+            on_off.rate.map_or(Ok(()), |value| rate(&at("rate"), value))
+        }
+        Workload::Trace(trace) => {
+            if let Some(flow) = trace.arrivals.iter().find(|flow| flow.sender >= senders) {
+                let problem = format!("sender {} in it is not among senders 0 to {}", flow.sender, senders - 1);
+                return refuse(at("file"), problem);
+            }
+            limit("file", trace.arrivals.iter().map(|flow| u128::from(flow.bytes)).sum())
+        }
+    }
+}
+
+fn pac(scenario: &Scenario) -> Checked {
+    let pac = &scenario.pac;
+    let frame = full_frame(scenario);
+    if let Some(threshold) = pac.threshold {
+        if threshold < 2 * frame || threshold > MAX_BUFFER {
+            let problem = format!("{threshold} bytes are not between two full frames, {}, and {MAX_BUFFER}", 2 * frame);
+            return refuse("pac.threshold", problem);
+        }
+    } else if scenario.switch.buffer == Capacity::Unlimited {
+        return refuse("pac.threshold", "must be given, since switch.buffer is unlimited");
+    }
+    if !(pac.lambda > 0.0 && pac.lambda < 1.0) {
+        return refuse("pac.lambda", format!("{} is not between 0 and 1", pac.lambda));
+    }
+    within("pac.levels", pac.levels, 1, 8)?;
+    within("pac.demote_at", pac.demote_at, 1, 1_000_000_000_000)?;
+    span("pac.max_hold", pac.max_hold, Span::micros(1), Span::secs(60))?;
+    pac.initial_window.map_or(Ok(()), |segments| within("pac.initial_window", segments, 1, 10_000))?;
+    if pac.rtt == RttSource::Timestamps && !scenario.tcp.timestamps {
+        return refuse("pac.rtt", "timestamps cannot be read while tcp.timestamps is false");
+    }
+    Ok(())
+}
+
+fn rate(key: &str, rate: Rate) -> Checked {
+    match rate.0 {
+        0 => refuse(key, "a rate of 0 never sends anything"),
+        1_000..=10_000_000_000_000 => Ok(()),
+        other => refuse(key, format!("{other} bit/s is absurd: between 1kbit and 10000gbit")),
+    }
+}
+
+fn span(key: &str, span: Span, low: Span, high: Span) -> Checked {
+    within(key, span.0, low.0, high.0).or_else(|_| refuse(key, format!("{span} is not between {low} and {high}")))
+}
+
+/// Above 0, up to 1.
+fn fraction(key: &str, value: f64) -> Checked {
+    if value > 0.0 && value <= 1.0 { Ok(()) } else { refuse(key, format!("{value} is not above 0 and at most 1")) }
+}

@@ -1,0 +1,91 @@
+//! Which keys there are and what they take, found by asking the decoder: an unknown key or a value of the wrong type
+//! makes it list what it knows, so that this list cannot grow stale.
+
+use super::document::{Assignment, Document};
+use super::error::{Problem, ScenarioError};
+
+/// A key that a scenario may have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Key {
+    /// Dotted path as `--set` takes it.
+    pub path: String,
+    /// The kind of the table around it that has this key, `kind = "…"`; `None` when all have it.
+    pub kind: Option<String>,
+    /// What its value may be.
+    pub takes: String,
+}
+
+/// All keys, table by table. A background group is shown as entry 0.
+#[must_use]
+pub fn keys() -> Vec<Key> {
+    let mut keys = Vec::new();
+    let start = Document::parse("", "[[background]]").expect("a header is TOML");
+    table(&start, "", None, &mut keys);
+    keys
+}
+
+/// A word that no key and no kind is called by.
+const PROBE: &str = "no such word";
+
+/// Where else a key of this name is known, for a key that stands in the wrong table.
+pub(super) fn elsewhere(name: &str) -> Option<String> {
+    let suffix = format!(".{name}");
+    keys().into_iter().map(|key| key.path).find(|path| path.ends_with(&suffix) && !path.starts_with("background"))
+}
+
+fn table(document: &Document, path: &str, kind: Option<&str>, keys: &mut Vec<Key>) {
+    let join = |part: &str| if path.is_empty() { part.to_owned() } else { format!("{path}.{part}") };
+    let Some(Problem::UnknownKey { allowed, .. }) = answer(document, &join(PROBE), "0") else { return };
+    for part in allowed {
+        let inner = join(part);
+        let takes = |takes: String| Key { path: inner.clone(), kind: kind.map(str::to_owned), takes };
+        match answer(document, &inner, &format!("\"{PROBE}\"")) {
+            Some(Problem::UnknownName { allowed: kinds, .. }) => {
+                keys.push(takes(kinds.iter().map(|kind| format!("\"{kind}\"")).collect::<Vec<_>>().join(" or ")));
+                for kind in kinds {
+                    let mut chosen = document.clone();
+                    if chosen.set(&assignment(&inner, &format!("{{ kind = \"{kind}\" }}"))).is_ok() {
+                        table(&chosen, &inner, Some(kind), keys);
+                    }
+                }
+            }
+            Some(Problem::WrongType { wanted, .. }) if wanted == "a table" => {
+                table(document, &inner, kind, keys);
+            }
+            _ if *part == "background" => table(document, "background.0", kind, keys),
+            _ => match answer(document, &inner, "[[]]") {
+                Some(Problem::WrongType { wanted, .. }) => keys.push(takes(wanted)),
+                _ => keys.push(takes("a list".into())),
+            },
+        }
+    }
+}
+
+/// What the decoder objects to once `key` is `value`.
+fn answer(document: &Document, key: &str, value: &str) -> Option<Problem> {
+    let mut changed = document.clone();
+    changed.set(&assignment(key, value)).ok()?;
+    changed.decode().err().map(ScenarioError::into_problem)
+}
+
+fn assignment(key: &str, value: &str) -> Assignment {
+    Assignment { option: "", key: key.into(), value: value.into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_level_is_found() {
+        let keys = keys();
+        let find = |path: &str| keys.iter().find(|key| key.path == path).unwrap_or_else(|| panic!("no {path}"));
+        assert_eq!(find("senders").takes, "a whole number from 0 to 4294967295");
+        assert_eq!(find("tcp.rto_min").takes, "a time such as \"200ms\"");
+        assert_eq!(find("tcp.cc").takes, "\"newreno\" or \"cubic\" or \"dctcp\"");
+        assert_eq!(find("workload.volume").kind.as_deref(), Some("rounds"));
+        assert_eq!(find("background.0.workload.mean_gap").kind.as_deref(), Some("epochs"));
+        assert_eq!(find("network.topology.spines").kind.as_deref(), Some("leaf-spine"));
+        assert!(keys.iter().all(|key| !key.path.contains(PROBE)));
+    }
+}

@@ -1,0 +1,91 @@
+//! Flow arrivals from a file, for [`Workload::Trace`].
+
+use std::path::Path;
+
+use ackgate_control::units::Span;
+
+use super::check::Invalid;
+use super::{Arrival, Scenario, Trace, Workload};
+
+/// The columns, in this order, that the first line must name.
+const HEADER: &str = "start_us,sender,bytes";
+
+/// Reads the files that the scenario's workloads name; relative names start at `folder`.
+pub(super) fn load(scenario: &mut Scenario, folder: &Path) -> Result<(), Invalid> {
+    let groups = scenario.background.iter_mut().enumerate();
+    let groups = groups.map(|(i, group)| (format!("background.{i}.workload.file"), &mut group.workload));
+    let main = ("workload.file".to_owned(), &mut scenario.workload);
+    for (key, workload) in std::iter::once(main).chain(groups) {
+        if let Workload::Trace(trace) = workload {
+            read(trace, folder).map_err(|problem| Invalid { key, problem })?;
+        }
+    }
+    Ok(())
+}
+
+fn read(trace: &mut Trace, folder: &Path) -> Result<(), String> {
+    if trace.file.as_os_str().is_empty() {
+        return Err(format!("is missing: name a CSV file with the columns {HEADER}"));
+    }
+    let path = folder.join(&trace.file);
+    let text = std::fs::read_to_string(&path).map_err(|error| format!("{} cannot be read: {error}", path.display()))?;
+    trace.arrivals = parse(&text).map_err(|(line, problem)| format!("{}:{line}: {problem}", path.display()))?;
+    Ok(())
+}
+
+/// The flows by time of arrival, or the line and what is wrong with it.
+fn parse(text: &str) -> Result<Vec<Arrival>, (usize, String)> {
+    let mut lines = text.lines().enumerate().map(|(i, line)| (i + 1, line.trim())).filter(|(_, line)| !line.is_empty());
+    match lines.next() {
+        Some((_, HEADER)) => {}
+        other => return Err((other.map_or(1, |(line, _)| line), format!("the first line must be `{HEADER}`"))),
+    }
+    let mut arrivals = lines
+        .map(|(number, line)| arrival(line).map_err(|problem| (number, problem)))
+        .collect::<Result<Vec<_>, _>>()?;
+    if arrivals.is_empty() {
+        return Err((1, "there is no flow in it".into()));
+    }
+    arrivals.sort_by_key(|arrival| arrival.start);
+    Ok(arrivals)
+}
+
+fn arrival(line: &str) -> Result<Arrival, String> {
+    let fields: Vec<&str> = line.split(',').map(str::trim).collect();
+    let &[start, sender, bytes] = fields.as_slice() else {
+        return Err(format!("has {} fields, should have the 3 of {HEADER}", fields.len()));
+    };
+    let start: f64 = start.parse().map_err(|_| format!("`{start}` is not a time in microseconds"))?;
+    if !(0.0..=1e12).contains(&start) {
+        return Err(format!("a start of {start} us is not between 0 and 10^12"));
+    }
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "within 0 and 10^15")]
+    let start = Span((start * 1_000.0).round() as u64);
+    let sender = sender.parse().map_err(|_| format!("`{sender}` is not a sender's number"))?;
+    let bytes =
+        bytes.parse().ok().filter(|bytes| *bytes > 0).ok_or(format!("`{bytes}` is not a flow's size in bytes"))?;
+    Ok(Arrival { start, sender, bytes })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flows_come_by_time() {
+        let flows = parse("start_us,sender,bytes\n20.5,1,1000\n\n0,0,64000\n").unwrap();
+        assert_eq!(flows[0], Arrival { start: Span::ZERO, sender: 0, bytes: 64_000 });
+        assert_eq!(flows[1], Arrival { start: Span::nanos(20_500), sender: 1, bytes: 1_000 });
+    }
+
+    #[test]
+    fn a_bad_line_is_named() {
+        assert_eq!(
+            parse("start_us,sender,bytes\n0,0,0\n").unwrap_err(),
+            (2, "`0` is not a flow's size in bytes".into())
+        );
+        assert_eq!(parse("0,0,1\n").unwrap_err().0, 1);
+        assert_eq!(parse("start_us,sender,bytes\n\nnan,0,1\n").unwrap_err().0, 3);
+        assert!(parse("").is_err() && parse("start_us,sender,bytes\n").is_err());
+    }
+}

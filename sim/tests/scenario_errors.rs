@@ -1,0 +1,199 @@
+//! What a user reads when a scenario is wrong: the place, the key, what is allowed. And that nothing panics.
+
+use ackgate_sim::scenario::{Assignment, Capacity, Document, Scenario, Topology, Workload};
+use proptest::prelude::*;
+
+fn parse(text: &str) -> Result<Scenario, String> {
+    Document::parse("x.toml", text).and_then(|document| document.scenario()).map_err(|error| error.to_string())
+}
+
+fn refused(text: &str) -> String {
+    parse(text).expect_err(text)
+}
+
+fn set(text: &str, changes: &[&str]) -> Result<Scenario, String> {
+    let mut document = Document::parse("x.toml", text).map_err(|error| error.to_string())?;
+    for change in changes {
+        let change = Assignment::parse("--set", change).map_err(|error| error.to_string())?;
+        document.set(&change).map_err(|error| error.to_string())?;
+    }
+    document.scenario().map_err(|error| error.to_string())
+}
+
+#[test]
+fn an_empty_file_is_the_default_scenario() {
+    assert_eq!(parse("").unwrap(), Scenario::default());
+    Scenario::default().check().unwrap();
+}
+
+#[test]
+fn an_unknown_key_lists_what_there_is() {
+    assert_eq!(
+        refused("senders = 8\n[host]\njiter = \"1us\"\n"),
+        "x.toml:3: key `host`: unknown key `jiter`; did you mean `jitter`? Allowed: delay, jitter, timer_jitter, nic_queue"
+    );
+    assert_eq!(
+        refused("rto_min = \"1ms\""),
+        "x.toml:1: unknown key `rto_min`; allowed: seed, senders, rounds, scheme, time_limit, network, switch, host, tcp, \
+         workload, background, pac (there is a key `tcp.rto_min`)"
+    );
+}
+
+#[test]
+fn a_value_of_the_wrong_kind_says_which_is_right() {
+    for (text, message) in [
+        (
+            "senders = \"many\"",
+            "x.toml:1: key `senders`: is the string \"many\", should be a whole number from 0 to 4294967295",
+        ),
+        ("senders = -1", "x.toml:1: key `senders`: is the number -1, should be a whole number from 0 to 4294967295"),
+        ("tcp = 3", "x.toml:1: key `tcp`: is the number 3, should be a table"),
+        ("tcp.sack = 1", "x.toml:1: key `tcp.sack`: is the number 1, should be true or false"),
+        (
+            "tcp.rto_min = 200",
+            "x.toml:1: key `tcp.rto_min`: `200` is not a time: its unit is missing (known: ns, us, µs, ms, s); write it like \"120us\", \"200ms\" or \"2s\"",
+        ),
+        (
+            "seed = 1979-05-27",
+            "x.toml:1: key `seed`: is the date 1979-05-27, should be a whole number from 0 to 9223372036854775807",
+        ),
+        ("scheme = \"pack\"", "x.toml:1: key `scheme`: unknown name `pack`; did you mean `pac`? Allowed: none, pac"),
+        (
+            "[switch.discipline]\nkind = \"ren\"",
+            "x.toml:2: key `switch.discipline.kind`: unknown name `ren`; did you mean `red`? Allowed: droptail, ecn, red",
+        ),
+        (
+            "[switch.discipline]\nmark_above = \"10p\"",
+            "x.toml:2: key `switch.discipline.mark_above`: `droptail` has no parameters (no `kind` is given, which means `droptail`)",
+        ),
+        (
+            "background = [{ sendrs = 1 }]",
+            "x.toml:1: key `background.0`: unknown key `sendrs`; did you mean `senders`? Allowed: senders, to, cc, workload",
+        ),
+    ] {
+        assert_eq!(refused(text), message);
+    }
+}
+
+#[test]
+fn text_that_is_not_toml_names_the_line() {
+    let error = refused("senders = 8\nrounds = = 3\n");
+    assert!(error.starts_with("x.toml:2: is not TOML: "), "{error}");
+}
+
+#[test]
+fn senseless_scenarios_are_refused_with_a_reason() {
+    let cyclic = "[network.topology]\nkind = \"tree\"\nreceiver_at = \"a\"\nsenders_at = [\"b\"]\n\
+                  [[network.topology.switches]]\nname = \"a\"\n\
+                  [[network.topology.switches]]\nname = \"b\"\nuplink = \"c\"\n\
+                  [[network.topology.switches]]\nname = \"c\"\nuplink = \"b\"\n";
+    for (text, message) in [
+        ("senders = 0", "x.toml:1: key `senders`: 0 senders send nothing: at least 1"),
+        ("senders = 4000000000", "x.toml:1: key `senders`: 4000000000 is not between 1 and 100000"),
+        ("\nswitch.buffer = 0", "x.toml:2: key `switch.buffer`: a buffer of 0 drops every frame that has to wait"),
+        (
+            "switch.buffer = \"1KB\"",
+            "x.toml:1: key `switch.buffer`: 1000 bytes never hold a full frame, which has 1518",
+        ),
+        ("network.rate = 0", "x.toml:1: key `network.rate`: a rate of 0 never sends anything"),
+        (
+            cyclic,
+            "x.toml:9: key `network.topology.switches.1.uplink`: the topology is cyclic: uplinks from `b` never reach a root",
+        ),
+        ("workload.volume = 0", "x.toml:1: key `workload.volume`: 0 bytes are no traffic: at least 1B"),
+        (
+            "workload = { volume = \"100B\", per = \"round\" }\nsenders = 200",
+            "x.toml:1: key `workload.volume`: 100 bytes leave some of 200 senders nothing to send",
+        ),
+        (
+            "workload.volume = \"1TB\"",
+            "x.toml:1: key `workload.volume`: 160000000000000 bytes in all are absurd: at most 100000000000000",
+        ),
+        (
+            "tcp.rwnd = \"100B\"",
+            "x.toml:1: key `tcp.rwnd`: 100 bytes are not between one MSS, 1460, and 1073725440, what its scale expresses",
+        ),
+        ("tcp.rto_randomize = nan", "x.toml:1: key `tcp.rto_randomize`: NaN is not between 0 and 10"),
+        (
+            "tcp = { cc = \"dctcp\", ecn = \"off\" }",
+            "x.toml:1: key `tcp.ecn`: dctcp needs ECN: \"auto\", \"on\" or \"plus\"",
+        ),
+        (
+            "scheme = \"pac\"\nswitch.buffer = \"unlimited\"",
+            "x.toml: key `pac.threshold`: must be given, since switch.buffer is unlimited",
+        ),
+        (
+            "[workload]\nkind = \"trace\"\nfile = \"absent.csv\"",
+            "x.toml:3: key `workload.file`: absent.csv cannot be read: No such file or directory (os error 2)",
+        ),
+    ] {
+        assert_eq!(refused(text), message);
+    }
+}
+
+#[test]
+fn changes_from_the_command_line_win_and_are_named_when_wrong() {
+    let file = "senders = 8\nscheme = \"none\"\n[[background]]\nsenders = 1\n";
+    let changed = set(
+        file,
+        &[
+            "senders=64",
+            "scheme=pac",
+            "switch.buffer=100p",
+            "network.topology=leaf-spine",
+            "network.topology.spines=4",
+            "background.0.senders=3",
+        ],
+    )
+    .unwrap();
+    assert_eq!((changed.senders, changed.background[0].senders), (64, 3));
+    assert_eq!(changed.switch.buffer, Capacity::Packets(100));
+    assert!(
+        matches!(changed.network.topology, Topology::LeafSpine(fabric) if fabric.spines == 4 && fabric.leaves == 4)
+    );
+    let volume = set(file, &["workload.volume=32KB"]).unwrap().workload;
+    assert!(matches!(volume, Workload::Rounds(rounds) if rounds.volume == 32_000));
+    for (change, message) in [
+        ("senders", "--set senders: is not of the form key=value, such as tcp.rto_min=10ms"),
+        ("senders=0", "--set senders=0: key `senders`: 0 senders send nothing: at least 1"),
+        (
+            "tcp.mss=big",
+            "--set tcp.mss=big: key `tcp.mss`: is the string \"big\", should be a whole number from 0 to 4294967295",
+        ),
+        ("tcp.mss.x=1", "--set tcp.mss.x=1: key `tcp.mss`: is a table, should be a whole number from 0 to 4294967295"),
+        ("senders.x=1", "--set senders.x=1: key `senders`: is not a table, so it has no `x`"),
+        (
+            "background.1.senders=1",
+            "--set background.1.senders=1: key `background`: holds 1 entries: `1` must be a number below that",
+        ),
+        ("tcp..mss=1", "--set tcp..mss=1: key `tcp..mss`: has an empty part"),
+        (
+            "tpc.mss=1",
+            "--set tpc.mss=1: unknown key `tpc`; did you mean `tcp`? Allowed: seed, senders, rounds, scheme, time_limit, network, switch, host, tcp, workload, background, pac",
+        ),
+    ] {
+        assert_eq!(set(file, &[change]).unwrap_err(), message);
+    }
+}
+
+proptest! {
+    #[test]
+    fn arbitrary_text_never_panics(text in "\\PC{0,200}") {
+        let _ = parse(&text);
+    }
+
+    #[test]
+    fn near_misses_never_panic(
+        key in "(senders|tcp\\.mss|tcp\\.rto_min|switch\\.buffer|switch\\.discipline|network\\.topology|workload|background|network\\.rate|pac\\.lambda)",
+        value in "(\"[0-9a-zA-Zµ.]{0,20}\"|-?[0-9]{1,20}|-?[0-9]{1,3}\\.[0-9]{1,5}e[0-9]{1,3}|\\{ kind = \"(ecn|red|tree|long|trace|epochs)\" \\}|\\[\\[\\]\\]|nan|-inf)",
+    ) {
+        if let Ok(scenario) = parse(&format!("{key} = {value}")) {
+            prop_assert!(scenario.check().is_ok());
+        }
+    }
+
+    #[test]
+    fn arbitrary_changes_never_panic(change in "[a-z.]{0,12}=?\\PC{0,20}") {
+        let _ = set("[[background]]\n", &[&change]);
+    }
+}
