@@ -4,5 +4,7 @@
 //! shows an [`observer::Observer`] whatever happens on the way.
 
 pub mod observer;
+pub mod output;
 pub mod report;
 pub mod scenario;
+pub mod sweep;

@@ -1,0 +1,4 @@
+//! What is left of a run when it is over: tables, JSON and CSV, captures, time series, plots.
+
+pub mod flat;
+pub mod table;

@@ -1,0 +1,147 @@
+//! The rows of a sweep, and the CSV file that keeps them.
+
+use std::collections::HashMap;
+use std::fs::{self, File, OpenOptions};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use super::SweepError;
+use super::plan::{Plan, Point};
+use crate::output::flat;
+use crate::report::Report;
+
+/// The column that identifies a row's scenario.
+const FINGERPRINT: &str = "scenario";
+
+/// The rows of one shard, in a file or in memory alone.
+#[derive(Debug)]
+pub struct Output {
+    /// Column names. The varied keys that a report does not show itself come first, the fingerprint last.
+    pub columns: Vec<String>,
+    /// Varied keys that have a column of their own: index into a point's values.
+    own: Vec<usize>,
+    wall: bool,
+    header: bool,
+    /// Fingerprints of the shard's points, in order.
+    order: Vec<u64>,
+    rows: HashMap<u64, Vec<String>>,
+    file: Option<(PathBuf, File)>,
+}
+
+impl Output {
+    /// Rows for `points` of `plan`, kept in memory. `wall` adds the time that each run took, the one column that
+    /// differs between equal sweeps. `header` says whether the file begins with the column names.
+    #[must_use]
+    pub fn new(plan: &Plan, points: &[Point], header: bool, wall: bool) -> Self {
+        let report = flat::names();
+        let own: Vec<usize> = (0..plan.keys.len()).filter(|i| !report.contains(&plan.keys[*i])).collect();
+        let mut columns: Vec<String> = own.iter().map(|i| plan.keys[*i].clone()).collect();
+        columns.extend(report.into_iter().filter(|name| wall || name != "wall_s"));
+        columns.push(FINGERPRINT.into());
+        let order = points.iter().map(|point| point.fingerprint).collect();
+        Self { columns, own, wall, header, order, rows: HashMap::new(), file: None }
+    }
+
+    /// Keeps the rows in a file too. Rows that it has already are taken over, and a last line that was torn by an
+    /// interruption is cut off.
+    ///
+    /// # Errors
+    /// When the file cannot be read or written, or holds something that is not of this sweep.
+    pub fn keep_in(mut self, path: &Path) -> Result<Self, SweepError> {
+        let name = path.display();
+        let io = |error: std::io::Error| SweepError::Output(format!("{name}: {error}"));
+        let text = match fs::read(path) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
+            Err(error) => return Err(io(error)),
+        };
+        // What follows the last line end was being written as the run was stopped.
+        let whole = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+        let own = |line: usize, problem: &str| {
+            let advice = "it belongs to another sweep: choose another --out, or remove the file";
+            SweepError::Output(format!("{name}:{line}: {problem}; {advice}"))
+        };
+        let mut reader = csv::ReaderBuilder::new().has_headers(false).flexible(true).from_reader(&text[..whole]);
+        for (i, record) in reader.records().enumerate() {
+            let record = record.map_err(|_| own(i + 1, "is not a line of CSV text"))?;
+            let row: Vec<String> = record.iter().map(str::to_owned).collect();
+            if self.header && i == 0 {
+                if row != self.columns {
+                    return Err(own(1, "has other columns than this sweep"));
+                }
+                continue;
+            }
+            let print = row.last().and_then(|print| u64::from_str_radix(print, 16).ok());
+            match print.filter(|print| row.len() == self.columns.len() && self.order.contains(print)) {
+                Some(print) => self.rows.insert(print, row),
+                None => return Err(own(i + 1, "has a row that is not one of this sweep's points")),
+            };
+        }
+        let mut file = OpenOptions::new().create(true).append(true).open(path).map_err(io)?;
+        file.set_len(whole as u64).map_err(io)?;
+        if whole == 0 && self.header {
+            file.write_all(line(&self.columns).as_bytes()).map_err(io)?;
+        }
+        self.file = Some((path.to_path_buf(), file));
+        Ok(self)
+    }
+
+    /// Whether this point's row is there already.
+    #[must_use]
+    pub fn has(&self, point: &Point) -> bool {
+        self.rows.contains_key(&point.fingerprint)
+    }
+
+    /// Adds a row, and appends it to the file at once.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn add(&mut self, point: &Point, report: &Report) -> Result<(), SweepError> {
+        let mut row: Vec<String> = self.own.iter().map(|i| point.values[*i].clone()).collect();
+        let columns = flat::columns(report).into_iter().filter(|(name, _)| self.wall || name != "wall_s");
+        row.extend(columns.map(|(_, value)| value));
+        row.push(format!("{:016x}", point.fingerprint));
+        if let Some((path, file)) = &mut self.file {
+            let io = |error: std::io::Error| SweepError::Output(format!("{}: {error}", path.display()));
+            file.write_all(line(&row).as_bytes()).map_err(io)?;
+        }
+        self.rows.insert(point.fingerprint, row);
+        Ok(())
+    }
+
+    /// The rows that are there, in the order of the sweep.
+    #[must_use]
+    pub fn rows(&self) -> Vec<&Vec<String>> {
+        self.order.iter().filter_map(|print| self.rows.get(print)).collect()
+    }
+
+    /// Everything as CSV text, in the order of the sweep.
+    #[must_use]
+    pub fn csv(&self) -> String {
+        let header = self.header.then(|| line(&self.columns));
+        header.into_iter().chain(self.rows().into_iter().map(|row| line(row))).collect()
+    }
+
+    /// Puts the file in order. Its place is taken in one step, so that there is a whole file at every moment.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn finish(&mut self) -> Result<(), SweepError> {
+        let Some((path, file)) = self.file.take() else { return Ok(()) };
+        drop(file);
+        let mut ordered = path.clone().into_os_string();
+        ordered.push(".ordered");
+        let ordered = PathBuf::from(ordered);
+        fs::write(&ordered, self.csv())
+            .and_then(|()| fs::rename(&ordered, &path))
+            .map_err(|error| SweepError::Output(format!("{}: {error}", path.display())))
+    }
+}
+
+/// One line of CSV, quoted where needed.
+fn line(fields: &[String]) -> String {
+    let mut writer = csv::WriterBuilder::new().has_headers(false).from_writer(Vec::new());
+    // Writing to memory cannot fail.
+    let written = writer.write_record(fields).ok().and_then(|()| writer.into_inner().ok());
+    String::from_utf8(written.unwrap_or_default()).unwrap_or_default()
+}

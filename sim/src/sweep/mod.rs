@@ -1,0 +1,54 @@
+//! Many runs of one scenario: every combination of the varied keys, in parallel, one CSV row each.
+//!
+//! The points of a sweep have an order that depends on the command line alone (see [`Plan`]). A shard is a contiguous
+//! piece of that order, and only the first shard writes the header: `cat part1.csv part2.csv` *is* the whole sweep.
+//! While it runs, rows are appended to the output as they come; when all are there, the file is put in order. Each row
+//! carries a fingerprint of its whole scenario, so that an interrupted sweep goes on where it was stopped and rows of
+//! another scenario are noticed.
+
+mod file;
+mod plan;
+mod pool;
+mod vary;
+
+pub use file::Output;
+pub use plan::{Plan, Point, Shard};
+pub use vary::Vary;
+
+use crate::report::Report;
+
+/// What can go wrong with a sweep as a whole.
+#[derive(Debug, thiserror::Error)]
+pub enum SweepError {
+    /// A list, range or shard that cannot be read.
+    #[error("{0}")]
+    Usage(String),
+    /// A point whose scenario is refused.
+    #[error(transparent)]
+    Scenario(#[from] crate::scenario::ScenarioError),
+    /// The output cannot be written or does not belong to this sweep.
+    #[error("{0}")]
+    Output(String),
+}
+
+/// Runs what is missing of `points` and leaves `output` whole and in order.
+///
+/// `run` simulates one point; `progress` hears of each row as it is added. `threads` of 0 means one for each core.
+///
+/// # Errors
+/// The first run that fails, or the output's own troubles; rows that were finished by then are kept.
+pub fn run<E: From<SweepError> + Send>(
+    points: &[Point],
+    output: &mut Output,
+    threads: usize,
+    run: impl Fn(&Point) -> Result<Report, E> + Sync,
+    mut progress: impl FnMut(&Point, &Report) + Send,
+) -> Result<(), E> {
+    let missing: Vec<&Point> = points.iter().filter(|point| !output.has(point)).collect();
+    pool::run_all(&missing, threads, run, |point, report| {
+        output.add(point, &report)?;
+        progress(point, &report);
+        Ok(())
+    })?;
+    Ok(output.finish()?)
+}

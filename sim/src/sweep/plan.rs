@@ -1,0 +1,243 @@
+//! The points of a sweep, in their order, and which of them a shard runs.
+
+use std::collections::HashMap;
+
+use ackgate_control::units::Span;
+
+use super::{SweepError, Vary};
+use crate::scenario::{Assignment, Document, Per, Scenario, Workload};
+
+/// Points of one sweep at most.
+const MAX_POINTS: usize = 1_000_000;
+
+/// A sweep before it is run.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The varied keys, as given; the seed last when there are several.
+    pub keys: Vec<String>,
+    /// Every combination: the first key varies slowest, the seed fastest.
+    pub points: Vec<Point>,
+}
+
+/// One run of a sweep.
+#[derive(Clone, Debug)]
+pub struct Point {
+    /// Place in the order of the whole sweep.
+    pub index: usize,
+    /// Values of [`Plan::keys`], as they were given.
+    pub values: Vec<String>,
+    /// What to run.
+    pub scenario: Scenario,
+    /// Identifies the scenario with all its values.
+    pub fingerprint: u64,
+}
+
+/// A part of a sweep: number `k` of `n`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shard {
+    /// Which part, from 1.
+    pub k: u32,
+    /// Of how many.
+    pub n: u32,
+}
+
+impl Shard {
+    /// The sweep in one piece.
+    pub const WHOLE: Self = Self { k: 1, n: 1 };
+
+    /// Reads `k/n`.
+    ///
+    /// # Errors
+    /// When it is not two whole numbers with 1 <= k <= n.
+    pub fn parse(text: &str) -> Result<Self, SweepError> {
+        let numbers = text.split_once('/').and_then(|(k, n)| Some((k.trim().parse().ok()?, n.trim().parse().ok()?)));
+        match numbers {
+            Some((k, n)) if 1 <= k && k <= n => Ok(Self { k, n }),
+            _ => Err(SweepError::Usage(format!("--shard {text}: is not k/n with 1 <= k <= n, such as 1/4"))),
+        }
+    }
+}
+
+impl Plan {
+    /// Every combination of `vary`, each with `seeds` seeds counted up from its own.
+    ///
+    /// # Errors
+    /// When a key is varied twice, a combination is refused, or there are too many.
+    pub fn new(document: &Document, vary: &[Vary], seeds: u32) -> Result<Self, SweepError> {
+        let usage = |problem: String| Err(SweepError::Usage(problem));
+        for (i, this) in vary.iter().enumerate() {
+            if vary[..i].iter().any(|other| other.key == this.key) {
+                return usage(format!("--vary {}: this key is varied twice; put all values in one list", this.key));
+            }
+        }
+        if seeds == 0 {
+            return usage("--seeds 0: at least 1".into());
+        }
+        let varies_seed = vary.iter().any(|vary| vary.key == "seed");
+        if seeds > 1 && varies_seed {
+            return usage(format!("--seeds {seeds}: the seed is varied with --vary already"));
+        }
+        let count = vary.iter().try_fold(seeds as usize, |count, vary| count.checked_mul(vary.values.len()));
+        match count {
+            Some(count) if count <= MAX_POINTS => {}
+            _ => return usage(format!("this sweep has more than {MAX_POINTS} points")),
+        }
+        let mut plan = Self { keys: vary.iter().map(|vary| vary.key.clone()).collect(), points: Vec::new() };
+        plan.add(document, vary, &mut Vec::new(), seeds)?;
+        if seeds > 1 {
+            plan.keys.push("seed".into());
+        }
+        let mut seen = HashMap::new();
+        for point in &plan.points {
+            if let Some(other) = seen.insert(point.fingerprint, &point.values) {
+                let (this, other) = (point.values.join(" "), other.join(" "));
+                return usage(format!("--vary: `{other}` and `{this}` are the same scenario; leave one of them out"));
+            }
+        }
+        Ok(plan)
+    }
+
+    fn add(
+        &mut self,
+        document: &Document,
+        vary: &[Vary],
+        values: &mut Vec<String>,
+        seeds: u32,
+    ) -> Result<(), SweepError> {
+        if let Some((first, rest)) = vary.split_first() {
+            for value in &first.values {
+                let mut changed = document.clone();
+                changed.set(&Assignment { option: "--vary", key: first.key.clone(), value: value.clone() })?;
+                values.push(value.clone());
+                self.add(&changed, rest, values, seeds)?;
+                values.pop();
+            }
+            return Ok(());
+        }
+        let scenario = document.scenario()?;
+        for i in 0..u64::from(seeds) {
+            let scenario = Scenario { seed: scenario.seed.wrapping_add(i), ..scenario.clone() };
+            let mut values = values.clone();
+            if seeds > 1 {
+                values.push(scenario.seed.to_string());
+            }
+            let fingerprint = fingerprint(&scenario);
+            self.points.push(Point { index: self.points.len(), values, scenario, fingerprint });
+        }
+        Ok(())
+    }
+
+    /// The points of one shard: a contiguous piece of the order with about 1/n of the expected work.
+    #[must_use]
+    pub fn shard(&self, shard: Shard) -> &[Point] {
+        let total: u128 = self.points.iter().map(|point| work(&point.scenario)).sum();
+        let bound = |k: u32| total * u128::from(k) / u128::from(shard.n);
+        // A point belongs to the shard in whose share of the work its middle lies, which leaves none out.
+        let mut done = 0;
+        let middles = self.points.iter().map(|point| {
+            let work = work(&point.scenario);
+            done += work;
+            done - work / 2 - 1
+        });
+        let middles: Vec<u128> = middles.collect();
+        let start = middles.partition_point(|middle| *middle < bound(shard.k - 1));
+        let end = middles.partition_point(|middle| *middle < bound(shard.k));
+        &self.points[start..end]
+    }
+}
+
+/// How much there is to simulate, in bytes of traffic: what decides which point starts first.
+pub(super) fn work(scenario: &Scenario) -> u128 {
+    let groups = scenario.background.iter().map(|group| (&group.workload, group.senders));
+    let groups = std::iter::once((&scenario.workload, scenario.senders)).chain(groups);
+    let traffic: u128 = groups.map(|(workload, senders)| bytes(workload, senders, scenario)).sum();
+    // Never nothing, so that every point has a place in the division of the work.
+    traffic + 1_000
+}
+
+fn bytes(workload: &Workload, senders: u32, scenario: &Scenario) -> u128 {
+    let senders = u128::from(senders);
+    // Endless senders fill the link until they stop; finite ones bring their bytes, and some packets of set-up.
+    let link = |until: Option<Span>| {
+        u128::from(scenario.network.rate.bytes_in(until.unwrap_or(scenario.time_limit).min(scenario.time_limit)))
+    };
+    match workload {
+        Workload::Rounds(rounds) => {
+            let times = if rounds.per == Per::Sender { senders } else { 1 };
+            (u128::from(rounds.volume) * times + senders * 3_000) * u128::from(scenario.rounds)
+        }
+        Workload::Long(long) => link(long.stop),
+        Workload::OnOff(on_off) => link(on_off.stop),
+        Workload::Epochs(epochs) => u128::from(epochs.epochs) * senders * (u128::from(epochs.size) + 3_000),
+        Workload::Trace(trace) => trace.arrivals.iter().map(|flow| u128::from(flow.bytes) + 3_000).sum(),
+    }
+}
+
+/// FNV-1a over everything that decides a run's result, the program's version included.
+fn fingerprint(scenario: &Scenario) -> u64 {
+    let text = format!("{} {scenario:?}", env!("CARGO_PKG_VERSION"));
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(text: &str, vary: &[&str], seeds: u32) -> Result<Plan, String> {
+        let vary: Vec<Vary> = vary.iter().map(|text| Vary::parse(text).unwrap()).collect();
+        Plan::new(&Document::parse("x.toml", text).unwrap(), &vary, seeds).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn the_first_key_varies_slowest_and_the_seed_fastest() {
+        let plan = plan("seed = 7", &["senders=1,2", "scheme=none,pac"], 2).unwrap();
+        assert_eq!(plan.keys, ["senders", "scheme", "seed"]);
+        let points: Vec<String> = plan.points.iter().map(|point| point.values.join(" ")).collect();
+        assert_eq!(
+            points,
+            ["1 none 7", "1 none 8", "1 pac 7", "1 pac 8", "2 none 7", "2 none 8", "2 pac 7", "2 pac 8"]
+        );
+        assert_eq!(plan.points[7].scenario.senders, 2);
+        assert_eq!(plan.points[7].scenario.seed, 8);
+        let mut prints: Vec<u64> = plan.points.iter().map(|point| point.fingerprint).collect();
+        prints.sort_unstable();
+        prints.dedup();
+        assert_eq!(prints.len(), 8);
+    }
+
+    #[test]
+    fn shards_are_the_whole_in_order() {
+        let plan = plan("", &["senders=1..256", "scheme=none,pac"], 3).unwrap();
+        for n in [1, 2, 3, 7, 54, 200] {
+            let parts: Vec<usize> = (1..=n).flat_map(|k| plan.shard(Shard { k, n })).map(|point| point.index).collect();
+            assert_eq!(parts, (0..plan.points.len()).collect::<Vec<_>>(), "{n} shards");
+        }
+    }
+
+    #[test]
+    fn shards_share_the_work_not_the_points() {
+        let plan = plan("", &["senders=1..256"], 1).unwrap();
+        assert_eq!(plan.shard(Shard { k: 1, n: 2 }).len(), 8);
+        assert_eq!(plan.shard(Shard { k: 2, n: 2 }).len(), 1);
+    }
+
+    #[test]
+    fn refusals() {
+        assert_eq!(
+            plan("", &["senders=1,0"], 1).unwrap_err(),
+            "--vary senders=0: key `senders`: 0 senders send nothing: at least 1"
+        );
+        assert!(plan("", &["senders=1", "senders=2"], 1).unwrap_err().contains("varied twice"));
+        assert!(
+            plan("", &["switch.buffer=96KB,96000B"], 1)
+                .unwrap_err()
+                .contains("`96KB` and `96000B` are the same scenario")
+        );
+        assert!(plan("", &["seed=1,2"], 2).unwrap_err().contains("varied with --vary already"));
+        assert!(
+            plan("", &["senders=1..9999:1", "seed=1..9999:1"], 1).unwrap_err().contains("more than 1000000 points")
+        );
+        assert!(Shard::parse("0/2").is_err() && Shard::parse("3/2").is_err() && Shard::parse("x").is_err());
+        assert_eq!(Shard::parse("2/3").unwrap(), Shard { k: 2, n: 3 });
+    }
+}
