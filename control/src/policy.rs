@@ -32,13 +32,16 @@ impl Verdict {
     pub const PASS: Self = Self::Pass(Edit::NONE);
 }
 
-/// What the host is to do with a packet that was held.
+/// What the host is to do: mostly with a packet that was held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Send it on, with this change.
     Release(PacketId, Edit),
     /// Drop it: another ACK says all that it said.
     Discard(PacketId),
+    /// Send a probe along the flow's path: an ECN-capable IP packet of 20 bytes without payload, which the policy at
+    /// the other end is told of by [`Policy::handle_probe`].
+    Probe(FlowId),
 }
 
 /// A scheme that acts at one end host, between TCP and the network.
@@ -48,6 +51,12 @@ pub trait Policy {
 
     /// TCP sent a segment towards the network.
     fn handle_egress(&mut self, now: Time, flow: FlowId, segment: &Segment, packet: PacketId) -> Verdict;
+
+    /// A probe of the policy at the other end of `flow` arrived; `ce` when a switch marked it. The host consumes it: TCP
+    /// never sees a probe.
+    fn handle_probe(&mut self, now: Time, flow: FlowId, ce: bool) {
+        let _ = (now, flow, ce);
+    }
 
     /// The next thing to do with held packets, `None` when nothing may happen before more arrives or time passes.
     fn poll_action(&mut self, now: Time) -> Option<Action>;

@@ -110,9 +110,14 @@ impl Segment {
 pub struct Edit {
     /// New value of the window field, unscaled; the checksum is updated with it.
     pub window: Option<u16>,
+    /// Sets the ECN field of the IP header: ECN-capable transport, ECT(0), or not ECN-capable. Either erases CE
+    /// (RFC 3168 §5).
+    pub ect: Option<bool>,
+    /// Sets or clears [`Flags::ECE`].
+    pub ece: Option<bool>,
 }
 
 impl Edit {
     /// Leave the segment as it is.
-    pub const NONE: Self = Self { window: None };
+    pub const NONE: Self = Self { window: None, ect: None, ece: None };
 }

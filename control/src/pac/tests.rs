@@ -39,6 +39,7 @@ impl Host {
             match action {
                 Action::Release(packet, _) => self.left.push(packet),
                 Action::Discard(packet) => self.discarded.push(packet),
+                Action::Probe(_) => unreachable!("PAC sends no packets of its own"),
             }
         }
     }

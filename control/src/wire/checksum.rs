@@ -1,6 +1,7 @@
 //! The Internet checksum (RFC 1071) of TCP, whole and incremental (RFC 1624).
 
 use super::{Layout, be16};
+use crate::segment::{Edit, Flags};
 
 /// What the checksum field of a frame turned out to hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,14 +31,36 @@ pub fn complete_checksum(frame: &mut [u8], layout: &Layout) -> Checksum {
     Checksum::Completed
 }
 
-/// Writes the window field and updates the checksum with it (RFC 1624 Eq. 3). The checksum must be complete.
-pub fn set_window(frame: &mut [u8], layout: &Layout, window: u16) {
-    let (at, field) = (layout.tcp + 14, layout.tcp + 16);
-    let Some(header) = frame.get(at..at + 4) else { return };
-    let (old, check) = (be16(&header[0..2]), be16(&header[2..4]));
-    let updated = !fold(u64::from(!check) + u64::from(!old) + u64::from(window));
-    put16(frame, at, window);
-    put16(frame, field, updated);
+/// Makes the changes that a policy asked for, checksums updated with them. The TCP checksum must be complete.
+pub fn apply(frame: &mut [u8], layout: &Layout, edit: &Edit) {
+    if let Some(window) = edit.window {
+        replace16(frame, layout.tcp + 14, layout.tcp + 16, |_| window);
+    }
+    if let Some(echo) = edit.ece {
+        // Offset, reserved bits and flags are one 16-bit word of the header.
+        let flag = u16::from(Flags::ECE.0);
+        replace16(frame, layout.tcp + 12, layout.tcp + 16, |word| if echo { word | flag } else { word & !flag });
+    }
+    if let Some(capable) = edit.ect {
+        let ect = u16::from(capable) * 2;
+        if layout.ipv6 {
+            // The traffic class lies across the first two bytes, and no checksum covers it.
+            let Some(first) = frame.get(layout.ip..layout.ip + 2).map(be16) else { return };
+            put16(frame, layout.ip, first & !0x30 | ect << 4);
+        } else {
+            replace16(frame, layout.ip, layout.ip + 10, |word| word & !3 | ect);
+        }
+    }
+}
+
+/// Replaces the 16-bit word at `at` and updates the checksum at `check` with it (RFC 1624 Eq. 3).
+fn replace16(frame: &mut [u8], at: usize, check: usize, change: impl Fn(u16) -> u16) {
+    let (Some(old), Some(sum)) = (frame.get(at..at + 2).map(be16), frame.get(check..check + 2).map(be16)) else {
+        return;
+    };
+    let new = change(old);
+    put16(frame, at, new);
+    put16(frame, check, !fold(u64::from(!sum) + u64::from(!old) + u64::from(new)));
 }
 
 /// The complete TCP checksum of a frame, whatever its field holds.

@@ -11,7 +11,7 @@ use crate::flow::FlowKey;
 use crate::segment::{Flags, Segment};
 use crate::seq::SeqNumber;
 
-pub use checksum::{Checksum, complete_checksum, set_window};
+pub use checksum::{Checksum, apply, complete_checksum};
 pub use emit::{emit, fill_checksums};
 
 /// Bytes of an Ethernet header without tags (IEEE 802.3 §3.1.1).

@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 use proptest::prelude::*;
 
 use super::*;
+use crate::segment::Edit;
 
 /// A data segment of 4 bytes, 10.0.0.1:5001 to 10.0.0.2:40000, timestamps, CE marked, window 501, checksums right.
 const DATA_IPV4: [u8; 70] = [
@@ -262,11 +263,26 @@ proptest! {
     }
 
     #[test]
-    fn a_rewritten_window_keeps_the_checksum_right((key, segment) in segments(), window: u16) {
+    fn edits_keep_the_checksums_right(
+        (key, segment) in segments(), window: Option<u16>, ect: Option<bool>, ece: Option<bool>
+    ) {
         let mut frame = emit(&key, &segment, Direction::Egress);
-        let packet = parse(&frame, &Meta::whole(&frame), Direction::Egress).unwrap();
-        set_window(&mut frame, &packet.layout, window);
-        prop_assert_eq!(complete_checksum(&mut frame, &packet.layout), Checksum::Valid);
-        prop_assert_eq!(parse(&frame, &Meta::whole(&frame), Direction::Egress).unwrap().segment.window, window);
+        let layout = parse(&frame, &Meta::whole(&frame), Direction::Egress).unwrap().layout;
+        apply(&mut frame, &layout, &Edit { window, ect, ece });
+        let mut expected = segment;
+        expected.window = window.unwrap_or(segment.window);
+        expected.ce = segment.ce && ect.is_none();
+        match ece {
+            Some(true) => expected.flags |= Flags::ECE,
+            Some(false) => expected.flags.0 &= !Flags::ECE.0,
+            None => {}
+        }
+        let read = parse(&frame, &Meta::whole(&frame), Direction::Egress).unwrap();
+        expected.header = read.segment.header;
+        prop_assert_eq!((read.key, read.segment), (key, expected));
+        let incremental = frame.clone();
+        fill_checksums(&mut frame, &layout);
+        prop_assert_eq!(complete_checksum(&mut incremental.clone(), &layout), Checksum::Valid);
+        prop_assert_eq!(&incremental[layout.ip..layout.tcp], &frame[layout.ip..layout.tcp]);
     }
 }
