@@ -1,4 +1,5 @@
 //! What is left of a run when it is over: tables, JSON and CSV, captures, time series, plots.
 
 pub mod flat;
+pub mod pcap;
 pub mod table;
