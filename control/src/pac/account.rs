@@ -2,9 +2,10 @@
 //! `interval.rs` are what the BPF programs mirror; integers only, no allocation, no loops.
 
 use super::config::{Config, Growth, LARGEST_REQUEST, Requests, RttMethod};
-use super::interval::{self, smooth, void};
+use super::interval::{self, disengage, engage, smooth, void};
 use super::state::{Flow, Gate, flag};
-use crate::segment::{Flags, Segment};
+use crate::credit;
+use crate::segment::{Edit, Flags, Segment};
 use crate::seq::SeqNumber;
 use crate::units::Time;
 
@@ -43,13 +44,19 @@ pub struct Outgoing {
     pub ece: bool,
     /// It carries payload, and so must never be discarded.
     pub data: bool,
+    /// It repeats the acknowledgement number before it.
+    pub repeated: bool,
+    /// Its window field as TCP wrote it.
+    pub window: u16,
+    /// Binary logarithm of the window field's unit: the window scale, 0 on a SYN-ACK (RFC 7323 §2.2).
+    pub shift: u8,
 }
 
 /// May it leave now?
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// Yes; it has been charged.
-    Pass,
+    /// Yes, with this change; it has been charged.
+    Pass(Edit),
     /// No: the scheduler decides.
     Hold(Outgoing),
 }
@@ -61,16 +68,21 @@ pub struct Trigger {
     pub wire: u64,
     /// Growth of the sender's congestion window in bytes: `Increment` of Eq. 3.
     pub increment: u32,
+    /// Under exact credit, the right edge that goes with it.
+    pub edge: Option<SeqNumber>,
 }
 
 impl Trigger {
-    const NOTHING: Self = Self { wire: 0, increment: 0 };
+    const NOTHING: Self = Self::estimate(0, 0);
+
+    const fn estimate(wire: u64, increment: u32) -> Self {
+        Self { wire, increment, edge: None }
+    }
 }
 
 /// Prepares an entry for a connection that is seen for the first time, or that reuses the entry of an ended one.
 pub fn open(config: &Config, gate: &Gate, flow: &Flow, now: Time) {
-    void(gate, flow);
-    close_handshake(gate, flow);
+    close(gate, flow);
     flow.flags.set(flag::KNOWN);
     flow.last_seen.set(now.0);
     flow.last_active.set(now.0);
@@ -87,6 +99,7 @@ pub fn open(config: &Config, gate: &Gate, flow: &Flow, now: Time) {
     flow.slow_intervals.set(0);
     flow.rtt.set(0);
     flow.added_delay.set(0);
+    flow.scale.set(0);
     flow.generation.add(1);
 }
 
@@ -100,6 +113,7 @@ fn close_handshake(gate: &Gate, flow: &Flow) {
 /// Ends a connection's claims: called before the entry is given to another.
 pub fn close(gate: &Gate, flow: &Flow) {
     void(gate, flow);
+    disengage(gate, flow);
     close_handshake(gate, flow);
     flow.flags.set(0);
 }
@@ -113,6 +127,8 @@ pub fn ingress(config: &Config, gate: &Gate, flow: &Flow, segment: &Segment, now
         if !segment.flags.has(Flags::ACK) {
             open(config, gate, flow, now);
             start_handshake(gate, flow);
+        } else if segment.wscale.is_none() {
+            flow.scale.set(0);
         }
         sample_handshake(gate, flow, segment, now);
     } else if !flow.flags.any(flag::KNOWN) {
@@ -123,6 +139,7 @@ pub fn ingress(config: &Config, gate: &Gate, flow: &Flow, segment: &Segment, now
         close_handshake(gate, flow);
         flow.flags.raise(flag::CLOSING);
         void(gate, flow);
+        disengage(gate, flow);
     } else if !segment.flags.has(Flags::SYN) {
         if flow.flags.any(flag::HALF_OPEN) {
             sample_handshake(gate, flow, segment, now);
@@ -213,6 +230,10 @@ fn receive(config: &Config, gate: &Gate, flow: &Flow, segment: &Segment, now: Ti
         }
         if has_no_more(config, flow) {
             void(gate, flow);
+            disengage(gate, flow);
+        } else if engage(gate, flow) && credit::governs(config, flow) {
+            // Nobody asked: the sender uses an edge that it had kept.
+            owe(gate, flow, flow.wire(u64::from(credit::remaining(flow, end))));
         }
     } else if flow.held.get() > 0
         && !end.after(SeqNumber(flow.ack_high.get()))
@@ -256,6 +277,8 @@ pub fn egress(config: &Config, gate: &Gate, flow: &Flow, segment: &Segment, now:
             flow.mss.set(mss);
             flow.window.set(config.initial_window * mss);
         }
+        flow.scale.set(u32::from(segment.wscale.unwrap_or(0).min(14)));
+        flow.flags.raise(flag::SCALE_KNOWN);
     } else if !flow.flags.any(flag::KNOWN) {
         open(config, gate, flow, now);
     }
@@ -271,21 +294,39 @@ pub fn egress(config: &Config, gate: &Gate, flow: &Flow, segment: &Segment, now:
     }
     let Some(out) = out else {
         gate.passed.add(1);
-        return Decision::Pass;
+        return Decision::Pass(Edit::NONE);
     };
-    let trigger = trigger(config, flow, &out);
-    if may_pass(config, gate, flow, segment, out.class, trigger.wire) {
+    let mut trigger = trigger(config, gate, flow, &out);
+    let mut pass = may_pass(config, gate, flow, segment, out.class, trigger.wire);
+    if !pass && credit::governs(config, flow) && out.class == Class::Ack {
+        // The ACK may go without moving the edge if the sender can go on without, or if a grant is queued already.
+        let queued = flow.held.get() > 0;
+        if (queued && out.repeated) || (!queued && credit::can_go_on(flow, out.ack)) {
+            trigger = credit::without_grant(flow, &out);
+            pass = true;
+        }
+    }
+    if pass {
         charge(gate, flow, &out, trigger, now);
         gate.passed.add(1);
-        return Decision::Pass;
+        return Decision::Pass(edit(config, flow, &out));
     }
     flow.held.add(1);
     gate.held.add(1);
     Decision::Hold(out)
 }
 
+/// What the header must say when `out` leaves, after it has been charged.
+#[must_use]
+pub fn edit(config: &Config, flow: &Flow, out: &Outgoing) -> Edit {
+    if credit::governs(config, flow) { credit::edit(flow, out) } else { Edit::NONE }
+}
+
 fn may_pass(config: &Config, gate: &Gate, flow: &Flow, segment: &Segment, class: Class, wire: u64) -> bool {
     let order_kept = flow.held.get() == 0;
+    if !config.hold {
+        return true;
+    }
     match class {
         Class::Urgent | Class::Stale => order_kept,
         Class::Data => order_kept || segment.payload > LARGEST_REQUEST || segment.frames > 1,
@@ -304,6 +345,7 @@ fn classify(config: &Config, gate: &Gate, flow: &Flow, segment: &Segment, now: T
         close_handshake(gate, flow);
         flow.flags.raise(flag::CLOSING);
         void(gate, flow);
+        disengage(gate, flow);
         return None;
     }
     if !segment.flags.has(Flags::ACK) {
@@ -328,6 +370,7 @@ fn classify(config: &Config, gate: &Gate, flow: &Flow, segment: &Segment, now: T
     flow.flags.raise(flag::ACKED);
     if !seen {
         flow.released_ack.set(ack.0);
+        flow.edge.set(ack.0);
     }
 
     let class = if segment.flags.has(Flags::SYN) {
@@ -345,10 +388,26 @@ fn classify(config: &Config, gate: &Gate, flow: &Flow, segment: &Segment, now: T
     } else if segment.payload > 0 {
         data_class(config, gate, flow, segment, now)
     } else {
-        ack_class(flow, segment, repeated, same_window, was_zero)
+        match ack_class(flow, segment, repeated, same_window, was_zero) {
+            // Under exact credit the window says what the gate grants, not what TCP has just reopened.
+            Class::Urgent if was_zero && credit::governs(config, flow) && !flow.flags.any(flag::RECOVERING) => {
+                Class::Ack
+            }
+            class => class,
+        }
     };
-    let ece = segment.flags.has(Flags::ECE);
-    Some(Outgoing { class, ack, ece, data: segment.payload > 0 })
+    if matches!(class, Class::Handshake | Class::Request) {
+        engage(gate, flow);
+    }
+    Some(Outgoing {
+        class,
+        ack,
+        ece: segment.flags.has(Flags::ECE),
+        data: segment.payload > 0,
+        repeated,
+        window: segment.window,
+        shift: if segment.flags.has(Flags::SYN) { 0 } else { flow.scale.get() as u8 },
+    })
 }
 
 /// A pure ACK: an ordinary one, or one that must not wait.
@@ -389,6 +448,7 @@ fn data_class(config: &Config, gate: &Gate, flow: &Flow, segment: &Segment, now:
     }
     // What an idle flow still owes was never sent.
     void(gate, flow);
+    disengage(gate, flow);
     end_response(flow);
     let short = segment.frames <= 1
         && segment.payload <= LARGEST_REQUEST
@@ -402,24 +462,25 @@ fn data_class(config: &Config, gate: &Gate, flow: &Flow, segment: &Segment, now:
 }
 
 /// What releasing `out` will make the sender send: PAC Eq. 3, in wire bytes.
-pub fn trigger(config: &Config, flow: &Flow, out: &Outgoing) -> Trigger {
+pub fn trigger(config: &Config, gate: &Gate, flow: &Flow, out: &Outgoing) -> Trigger {
+    if credit::governs(config, flow) {
+        return credit::trigger(gate, flow, out);
+    }
     let mss = flow.mss.get();
     match out.class {
-        Class::Handshake => {
-            Trigger { wire: flow.wire(u64::from(config.initial_window) * u64::from(mss)), increment: 0 }
-        }
+        Class::Handshake => Trigger::estimate(flow.wire(u64::from(config.initial_window) * u64::from(mss)), 0),
         Class::Request => {
             let kept = flow.window.get();
             let response = flow.last_response.get();
             let burst = if response == 0 { kept } else { kept.min(response) };
-            Trigger { wire: flow.wire(u64::from(burst)), increment: 0 }
+            Trigger::estimate(flow.wire(u64::from(burst)), 0)
         }
         Class::Stale => Trigger::NOTHING,
         Class::Ack | Class::Urgent | Class::Data => {
             let acked = out.ack.ahead_of(SeqNumber(flow.released_ack.get()));
             let hole = flow.flags.any(flag::RECEIVED) && SeqNumber(flow.received.get()).after(out.ack);
             if acked == 0 && out.class == Class::Urgent && hole {
-                return Trigger { wire: flow.wire(u64::from(mss)), increment: 0 };
+                return Trigger::estimate(flow.wire(u64::from(mss)), 0);
             }
             if acked == 0 || has_no_more(config, flow) {
                 return Trigger::NOTHING;
@@ -428,7 +489,7 @@ pub fn trigger(config: &Config, flow: &Flow, out: &Outgoing) -> Trigger {
             // A sender never has more than its window outstanding.
             let window = u64::from(flow.window.get().max(acked)) + u64::from(mss);
             let payload = (u64::from(acked) + u64::from(increment)).min(window);
-            Trigger { wire: flow.wire(payload), increment }
+            Trigger::estimate(flow.wire(payload), increment)
         }
     }
 }
@@ -452,12 +513,13 @@ fn increment(config: &Config, flow: &Flow, acked: u32, out: &Outgoing) -> u32 {
 
 /// Charges a segment that leaves now (Algorithm 1, line 14; Eq. 4). Forced releases are charged like any other.
 pub fn charge(gate: &Gate, flow: &Flow, out: &Outgoing, trigger: Trigger, now: Time) {
-    let wire = u32::try_from(trigger.wire).unwrap_or(u32::MAX).min(u32::MAX - flow.owed.get());
-    if wire > 0 {
-        flow.owed.add(wire);
-        gate.owed.add(u64::from(wire));
-        gate.interval_charged.add(u64::from(wire));
+    if trigger.wire > 0 {
+        engage(gate, flow);
+        owe(gate, flow, trigger.wire);
         flow.last_active.set(now.0);
+    }
+    if let Some(edge) = trigger.edge {
+        flow.edge.set(edge.0);
     }
     flow.window.set(flow.window.get().saturating_add(trigger.increment));
     let released = SeqNumber(flow.released_ack.get());
@@ -465,4 +527,12 @@ pub fn charge(gate: &Gate, flow: &Flow, out: &Outgoing, trigger: Trigger, now: T
     if out.class == Class::Handshake && flow.flags.any(flag::HALF_OPEN) {
         flow.handshake_start.set(now.0);
     }
+}
+
+/// Books a debt.
+fn owe(gate: &Gate, flow: &Flow, wire: u64) {
+    let wire = u32::try_from(wire).unwrap_or(u32::MAX).min(u32::MAX - flow.owed.get());
+    flow.owed.add(wire);
+    gate.owed.add(u64::from(wire));
+    gate.interval_charged.add(u64::from(wire));
 }

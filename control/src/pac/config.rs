@@ -70,6 +70,11 @@ pub struct Config {
     pub growth: Growth,
     /// What is done about requests.
     pub requests: Requests,
+    /// Exact credit instead of estimates: charges are moves of the advertised right edge, and windows are lowered to the
+    /// flow's share (see [`crate::credit`]).
+    pub credit: bool,
+    /// Whether anything is held; without, only windows are lowered.
+    pub hold: bool,
     /// Whether a PSH at the end of all that was received tells that the sender has nothing more to send (until the next
     /// request, or until the flow shows that it pushes in mid-stream).
     pub push_ends_response: bool,
@@ -101,6 +106,8 @@ impl Config {
             silence: Span::millis(2),
             growth: Growth::PerByte,
             requests: Requests::Gate,
+            credit: false,
+            hold: true,
             push_ends_response: true,
             rtt: RttMethod::Handshake,
             demotion,
@@ -108,6 +115,12 @@ impl Config {
             max_held: 16_384,
             max_half_open: 4_096,
         }
+    }
+
+    /// Exact credit for a switch port of `buffer` bytes.
+    #[must_use]
+    pub const fn credit(buffer: u64) -> Self {
+        Self { credit: true, ..Self::new(buffer) }
     }
 
     /// Checks that the values make sense together.

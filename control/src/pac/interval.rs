@@ -114,11 +114,34 @@ fn patience(config: &Config, gate: &Gate, flow: &Flow) -> u64 {
 
 /// Voids what a silent flow owes; says whether it did.
 pub fn void_if_silent(config: &Config, gate: &Gate, flow: &Flow, now: Time) -> bool {
-    if flow.owed.get() == 0 || now.since(Time(flow.last_active.get())).0 <= patience(config, gate, flow) {
+    if (flow.owed.get() == 0 && !flow.flags.any(flag::ENGAGED))
+        || now.since(Time(flow.last_active.get())).0 <= patience(config, gate, flow)
+    {
         return false;
     }
     void(gate, flow);
+    if flow.held.get() == 0 {
+        disengage(gate, flow);
+    }
     true
+}
+
+/// The flow takes part in the division of the budget from now on; says whether that is new.
+pub(super) fn engage(gate: &Gate, flow: &Flow) -> bool {
+    let new = !flow.flags.any(flag::ENGAGED);
+    if new {
+        flow.flags.raise(flag::ENGAGED);
+        gate.engaged.add(1);
+    }
+    new
+}
+
+/// The flow is idle or has ended: its share is for the others.
+pub(super) fn disengage(gate: &Gate, flow: &Flow) {
+    if flow.flags.any(flag::ENGAGED) {
+        flow.flags.lower(flag::ENGAGED);
+        gate.engaged.take_up_to(1);
+    }
 }
 
 /// Returns a flow's debt to the budget: it ended, fell silent, or said that it has no more. Debt that Eq. 6 has already

@@ -132,7 +132,7 @@ impl Policy for Pac {
     fn handle_egress(&mut self, now: Time, id: FlowId, segment: &Segment, packet: PacketId) -> Verdict {
         self.ensure(id);
         match account::egress(&self.config, &self.state.gate, &self.state.flows[id.0 as usize], segment, now) {
-            Decision::Pass => Verdict::PASS,
+            Decision::Pass(edit) => Verdict::Pass(edit),
             Decision::Hold(out) => {
                 self.scheduler.enqueue(&self.config, &self.state, id, packet, out, now);
                 Verdict::Hold

@@ -13,15 +13,19 @@
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use super::account::{Class, Outgoing, charge, trigger};
+use super::account::{Class, Outgoing, charge, edit, trigger};
 use super::config::{Config, MAX_LEVELS};
 use super::interval::{self, smooth, void_if_silent};
 use super::state::{Flow, Gate, State, flag};
+use crate::credit;
 use crate::policy::{Action, FlowId, PacketId};
 use crate::segment::Edit;
 use crate::units::{Span, Time};
 
 const NONE: u32 = u32::MAX;
+
+/// A bare copy may wait this many times longer than an ACK: its sender has nothing outstanding, and so no timer.
+const COPY_PATIENCE: u64 = 10;
 
 #[derive(Clone, Copy, Debug)]
 struct Held {
@@ -31,6 +35,8 @@ struct Held {
     since: Time,
     /// The flow's generation when it was held: a later connection in the same entry has nothing to do with it.
     generation: u32,
+    /// Has left already, and this is its bare copy.
+    copy: bool,
     /// Next of the same flow.
     next: u32,
     /// Tells a slot's tenants apart.
@@ -57,6 +63,8 @@ pub struct Stats {
     pub forced: u64,
     /// ACKs released at once with a flow in loss recovery.
     pub hurried: u64,
+    /// Packets released without a grant because they had been held for `max_hold`, while a bare copy waits on.
+    pub split: u64,
     /// ACKs dropped because a later one said it all, or by the stale-ACK rule.
     pub discarded: u64,
     /// Most ACKs held at once.
@@ -74,6 +82,8 @@ pub struct Scheduler {
     levels: [VecDeque<FlowId>; MAX_LEVELS],
     /// Every held packet in order of arrival: the oldest is the first to reach `max_hold`.
     ages: VecDeque<(u32, u32)>,
+    /// Every bare copy in the order in which they became such.
+    copies: VecDeque<(u32, u32)>,
     /// Decided, not yet fetched.
     ready: VecDeque<(Action, Span)>,
     tickets: u32,
@@ -89,6 +99,7 @@ impl Default for Scheduler {
             flows: Vec::new(),
             levels: Default::default(),
             ages: VecDeque::new(),
+            copies: VecDeque::new(),
             ready: VecDeque::new(),
             tickets: 0,
             next_scan: Time::ZERO,
@@ -135,6 +146,7 @@ impl Scheduler {
                 self.flush(config, state.gate(), flow, id, now);
             }
             _ => {
+                self.drop_copy(state.gate(), flow, id);
                 self.push(flow, id, packet, out, now);
                 self.wait(config, flow, id);
             }
@@ -148,7 +160,7 @@ impl Scheduler {
             if let Some(done) = self.ready.pop_front() {
                 return Some(done);
             }
-            if self.ages.is_empty() {
+            if self.held() == 0 {
                 return None;
             }
             let gate = state.gate();
@@ -169,14 +181,17 @@ impl Scheduler {
         if !self.ready.is_empty() {
             return Some(Time::ZERO);
         }
-        let &(slot, _) = self.ages.front()?;
-        let limit = self.slots[slot as usize].since + config.max_hold;
-        Some(limit.min(self.next_scan))
+        let limit = |queue: &VecDeque<(u32, u32)>, patience| {
+            queue.front().map(|&(slot, _)| self.slots[slot as usize].since + config.max_hold * patience)
+        };
+        let limits = [limit(&self.ages, 1), limit(&self.copies, COPY_PATIENCE)];
+        let first = limits.into_iter().flatten().min()?;
+        Some(first.min(self.next_scan))
     }
 
     /// Releases everything at once, oldest first: the guard is being switched off.
     pub fn release_all<S: State>(&mut self, config: &Config, state: &S, now: Time) {
-        while let Some(&(slot, _)) = self.ages.front() {
+        while let Some(&(slot, _)) = self.ages.front().or(self.copies.front()) {
             let id = self.slots[slot as usize].flow;
             let Some(flow) = state.flow(id) else { break };
             self.flush(config, state.gate(), flow, id, now);
@@ -191,6 +206,7 @@ impl Scheduler {
             out,
             since: now,
             generation: flow.generation.get(),
+            copy: false,
             next: NONE,
             ticket: self.tickets,
         };
@@ -215,6 +231,16 @@ impl Scheduler {
         queue.tail = slot;
         self.ages.push_back((slot, self.tickets));
         self.stats.held_max = self.stats.held_max.max(self.held() as u64);
+    }
+
+    /// A bare copy at the head has nothing to say that a later packet does not.
+    fn drop_copy(&mut self, gate: &Gate, flow: &Flow, id: FlowId) {
+        let head = self.flows.get(id.0 as usize).map_or(NONE, |queue| queue.head);
+        if head != NONE && self.slots[head as usize].copy {
+            let held = self.take_head(id);
+            unhold(gate, flow);
+            self.discard(held.packet);
+        }
     }
 
     /// Puts a flow with held ACKs at the end of its level, unless it waits already.
@@ -258,7 +284,7 @@ impl Scheduler {
         let (Some(flow), queue) = (state.flow(id), self.flows[id.0 as usize]) else { return false };
         let held = self.slots[queue.head as usize];
         let current = held.generation == flow.generation.get();
-        let wire = if current { trigger(config, flow, &held.out).wire } else { 0 };
+        let wire = if current { trigger(config, gate, flow, &held.out).wire } else { 0 };
         if wire > 0 && !gate.admits(wire) {
             gate.wanted.set(wire.min(gate.threshold.get()));
             // The budget may have grown between the look and the wish.
@@ -274,25 +300,56 @@ impl Scheduler {
         true
     }
 
-    /// Releases the first ACK of the flow whose ACK is the oldest, when that has been held for `max_hold`.
+    /// Lets go the first packet of the flow whose packet has been held for `max_hold`. Under exact credit it leaves
+    /// without a grant, and a bare copy of it stays in its place; else it is charged and gone.
     fn force_oldest<S: State>(&mut self, config: &Config, state: &S, now: Time) -> bool {
         self.drop_departed_ages();
-        let Some(&(slot, _)) = self.ages.front() else { return false };
-        let held = self.slots[slot as usize];
-        if now.since(held.since) < config.max_hold {
-            return false;
-        }
+        let overdue = |queue: &VecDeque<(u32, u32)>, slots: &[Held], patience| {
+            let held = slots[queue.front()?.0 as usize];
+            (now.since(held.since) >= config.max_hold * patience).then_some(held)
+        };
+        let oldest = overdue(&self.ages, &self.slots, 1).or_else(|| overdue(&self.copies, &self.slots, COPY_PATIENCE));
+        let Some(held) = oldest else { return false };
         let Some(flow) = state.flow(held.flow) else { return false };
-        self.release_head(config, state.gate(), flow, held.flow, now, |stats| &mut stats.forced);
+        let head = self.flows[held.flow.0 as usize].head;
+        let first = self.slots[head as usize];
+        let can_split = matches!(first.out.class, Class::Ack | Class::Request | Class::Handshake)
+            && !(first.out.class == Class::Handshake && flow.flags.any(flag::HALF_OPEN))
+            && !first.copy
+            && first.generation == flow.generation.get();
+        if can_split && credit::governs(config, flow) {
+            self.split(config, state.gate(), flow, head, now);
+        } else {
+            self.release_head(config, state.gate(), flow, held.flow, now, |stats| &mut stats.forced);
+        }
         true
     }
 
+    /// Sends a held packet on without a grant; its bare copy waits in its place.
+    fn split(&mut self, config: &Config, gate: &Gate, flow: &Flow, slot: u32, now: Time) {
+        let held = &mut self.slots[slot as usize];
+        let waited = now.since(held.since);
+        charge(gate, flow, &held.out, credit::without_grant(flow, &held.out), now);
+        let action = Action::Split(held.packet, edit(config, flow, &held.out));
+        self.tickets = self.tickets.wrapping_add(1);
+        held.copy = true;
+        held.since = now;
+        held.ticket = self.tickets;
+        held.out = Outgoing { class: Class::Ack, data: false, ..held.out };
+        self.copies.push_back((slot, self.tickets));
+        self.stats.split += 1;
+        self.stats.longest_hold = self.stats.longest_hold.max(waited.0);
+        self.ready.push_back((action, waited));
+    }
+
     fn drop_departed_ages(&mut self) {
-        while let Some(&(slot, ticket)) = self.ages.front() {
-            if self.slots[slot as usize].ticket == ticket {
-                return;
+        for queue in [&mut self.ages, &mut self.copies] {
+            while let Some(&(slot, ticket)) = queue.front() {
+                if self.slots[slot as usize].ticket == ticket {
+                    break;
+                }
+                queue.pop_front();
             }
-            self.ages.pop_front();
         }
     }
 
@@ -328,10 +385,10 @@ impl Scheduler {
             return;
         }
         *counter(&mut self.stats) += 1;
-        let trigger = trigger(config, flow, &held.out);
+        let trigger = trigger(config, gate, flow, &held.out);
         charge(gate, flow, &held.out, trigger, now);
         flow.added_delay.set(smooth(u64::from(flow.added_delay.get()), waited.0) as u32);
-        self.ready.push_back((Action::Release(held.packet, Edit::NONE), waited));
+        self.ready.push_back((Action::Release(held.packet, edit(config, flow, &held.out)), waited));
     }
 
     fn take_head(&mut self, id: FlowId) -> Held {

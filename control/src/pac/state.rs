@@ -42,6 +42,8 @@ pub struct Gate {
     pub smooth_in_flight: U64,
     /// Connections whose handshake is under way.
     pub half_open: U64,
+    /// Flows that divide the budget among them: asked and not yet answered, or sending.
+    pub engaged: U64,
     /// Segments that arrived.
     pub arrivals: U64,
     /// Segments that passed at once.
@@ -100,6 +102,10 @@ pub mod flag {
     pub const PUSHES_MIDWAY: u32 = 1 << 8;
     /// The sender's FIN has arrived: nothing follows.
     pub const PEER_DONE: u32 = 1 << 11;
+    /// The flow takes part in the division of the budget.
+    pub const ENGAGED: u32 = 1 << 12;
+    /// The handshake was seen, and with it the window scale.
+    pub const SCALE_KNOWN: u32 = 1 << 13;
     /// Something has been received.
     pub const RECEIVED: u32 = 1 << 9;
     /// An ACK has been seen from our side: `released_ack` and `ack_high` are valid.
@@ -160,6 +166,10 @@ pub struct Flow {
     pub held: U32,
     /// Counts the connections that used this entry.
     pub generation: U32,
+    /// Highest right edge that has left this host.
+    pub edge: U32,
+    /// Our window scale (RFC 7323).
+    pub scale: U32,
 }
 
 impl Flow {

@@ -21,12 +21,27 @@ struct Host {
     next: u32,
     /// Packets that have left, in order.
     left: Vec<PacketId>,
+    /// Packets whose bare copies are still held.
+    split: Vec<PacketId>,
+    /// Every packet as TCP sent it.
+    sent: Vec<(u32, Segment)>,
+    /// What left: flow, acknowledgement number, window field.
+    wire: Vec<(u32, u32, u16)>,
     discarded: Vec<PacketId>,
 }
 
 impl Host {
     fn new(config: Config) -> Self {
-        Self { pac: Pac::new(config).unwrap(), now: Time(1_000_000), next: 0, left: vec![], discarded: vec![] }
+        Self {
+            pac: Pac::new(config).unwrap(),
+            now: Time(1_000_000),
+            next: 0,
+            left: vec![],
+            split: vec![],
+            sent: vec![],
+            wire: vec![],
+            discarded: vec![],
+        }
     }
 
     fn wait(&mut self, span: Span) {
@@ -37,18 +52,39 @@ impl Host {
     fn poll(&mut self) {
         while let Some(action) = self.pac.poll_action(self.now) {
             match action {
-                Action::Release(packet, _) => self.left.push(packet),
+                Action::Release(packet, edit) => {
+                    if self.split.contains(&packet) {
+                        self.split.retain(|held| *held != packet);
+                    } else {
+                        self.left.push(packet);
+                    }
+                    self.on_wire(packet, edit);
+                }
+                Action::Split(packet, edit) => {
+                    self.left.push(packet);
+                    self.split.push(packet);
+                    self.on_wire(packet, edit);
+                }
+                Action::Discard(packet) if self.split.contains(&packet) => self.split.retain(|held| *held != packet),
                 Action::Discard(packet) => self.discarded.push(packet),
+                Action::Probe(_) => panic!("PAC sends no probes"),
                 Action::Probe(_) => unreachable!("PAC sends no packets of its own"),
             }
         }
     }
 
+    fn on_wire(&mut self, packet: PacketId, edit: Edit) {
+        let (flow, segment) = self.sent[packet.0 as usize];
+        self.wire.push((flow, segment.ack.0, edit.window.unwrap_or(segment.window)));
+    }
+
     fn send(&mut self, flow: u32, segment: Segment) -> PacketId {
         let packet = PacketId(self.next);
         self.next += 1;
-        if let Verdict::Pass(_) = self.pac.handle_egress(self.now, FlowId(flow), &segment, packet) {
+        self.sent.push((flow, segment));
+        if let Verdict::Pass(edit) = self.pac.handle_egress(self.now, FlowId(flow), &segment, packet) {
             self.left.push(packet);
+            self.on_wire(packet, edit);
         }
         self.poll();
         packet
@@ -514,8 +550,9 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 fn any_config() -> impl Strategy<Value = Config> {
-    (3028u64..200_000, any::<bool>(), any::<bool>(), 0..3usize, any::<bool>()).prop_map(
-        |(buffer, per_ack, push, requests, stamps)| Config {
+    (3028u64..200_000, any::<bool>(), any::<bool>(), 0..3usize, any::<bool>(), any::<bool>()).prop_map(
+        |(buffer, per_ack, push, requests, stamps, credit)| Config {
+            credit,
             growth: if per_ack { Growth::PerAck } else { Growth::PerByte },
             push_ends_response: push,
             requests: [Requests::Ignore, Requests::Charge, Requests::Gate][requests],
@@ -587,8 +624,10 @@ proptest! {
                 prop_assert!(host.now.since(*since) < max_hold, "held past max_hold");
             }
         }
-        // No wedge: with no further arrival, following the timeouts empties the queue within max_hold.
-        let end = host.now + max_hold;
+
+        // No wedge: with no further arrival, following the timeouts empties the queue within max_hold (and the bare copies within
+        // ten times that).
+        let end = host.now + max_hold * 11;
         while let Some(timeout) = host.pac.poll_timeout() {
             prop_assert!(timeout <= end, "asks to be polled later than any ACK may wait");
             host.now = host.now.max(timeout);
@@ -600,6 +639,48 @@ proptest! {
             prop_assert!(!sent.get(&packet.0).is_some_and(|(_, _, data)| *data), "data discarded");
         }
         host.check_ledger();
+    }
+
+    /// Exact credit: the right edge never moves left, never passes what TCP offers, and what engaged senders may still
+    /// send stays within the budget, but for what was forced or passed for loss recovery.
+    #[test]
+    fn edges_never_retract(
+        scale in 0u8..10,
+        buffer in 20_000u64..200_000,
+        steps in prop::collection::vec((0u32..20, 1u32..4, prop::bool::weighted(0.05), 0u64..300, any::<bool>()), 1..300),
+    ) {
+        let mut host = Host::new(Config { requests: Requests::Gate, ..Config::credit(buffer) });
+        let window = ((1u32 << 20) >> scale).min(65_535) as u16;
+        let mut received = [1u32; 20];
+        for flow in 0..20 {
+            host.send(flow, Segment { flags: Flags::SYN, mss: 1460, timestamps: Some((1, 0)), wscale: Some(scale), ..blank() });
+            host.receive(flow, Segment { flags: Flags::SYN | Flags::ACK, wscale: Some(7), ..blank() });
+            host.send(flow, Segment { window, ..pure_ack(1) });
+        }
+        for (flow, frames, hole, micros, ask) in steps {
+            let at = &mut received[flow as usize];
+            for _ in 0..frames {
+                if hole { host.data(flow, *at + MSS, MSS); } else { host.data(flow, *at, MSS); *at += MSS; }
+            }
+            host.send(flow, Segment { window, ..pure_ack(*at) });
+            host.wait(Span::micros(micros));
+            if ask {
+                host.wait(Span::micros(3_000));
+                host.send(flow, Segment { window, ..request(*at) });
+            }
+            host.check_ledger();
+        }
+        while let Some(timeout) = host.pac.poll_timeout() {
+            host.now = host.now.max(timeout);
+            host.poll();
+        }
+        let mut edges = [0u32; 20];
+        for &(flow, ack, field) in host.wire.iter().filter(|(_, ack, _)| *ack > 0) {
+            let edge = ack + (u32::from(field) << scale);
+            prop_assert!(edge >= edges[flow as usize], "the edge of flow {flow} moved left");
+            prop_assert!(field <= window, "more than TCP offers");
+            edges[flow as usize] = edges[flow as usize].max(edge);
+        }
     }
 
     /// A well-behaved receiver's ACKs leave in the order in which TCP sent them, flow by flow.

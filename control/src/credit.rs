@@ -1,0 +1,109 @@
+//! Exact credit: what a flow may still send is its advertised right edge minus what has arrived. No estimate of the
+//! sender's congestion window is needed, and a window that the sender has kept cannot burst past its credit.
+//!
+//! The gate stays PAC's (ledger, scheduler, holding); what changes is what a release costs and what it says:
+//!
+//! - **Charge**: the bytes by which an ACK moves the right edge. A request or a handshake also pays for the edge that its
+//!   idle sender still has.
+//! - **Window**: outgoing windows are lowered to the flow's share of the budget, `W = budget / engaged flows`, but never
+//!   below [`LEAST_SEGMENTS`] segments for a new grant; the right edge never moves left.
+//! - **Turns**: when `W` would be smaller, flows take turns by holding ACKs. An ACK that has been held for too long
+//!   leaves without moving the edge, and a bare copy of it waits for budget: the sender has nothing outstanding then, so
+//!   its timer is off, and the copy is the window update that lets it go on ([`crate::policy::Action::Split`]).
+//!
+//! DESIGN NOTES
+//! 1. Two segments per grant: one alone meets the receiver's delayed ACK (40 ms on Linux), and a sender never uses
+//!    segments larger than half the largest window that it has seen.
+//! 2. The window field counts in units of `1 << scale` from the acknowledgement number. A new edge is rounded down to it;
+//!    a kept edge is rounded up, since down would be a retraction, and what that adds is charged. Where a unit is larger
+//!    than a segment (scales above 10) the rounding would be most of the window: such flows are estimated as PAC does.
+//! 3. A flow first seen in mid-stream has an unknown scale: it is estimated as PAC does, and never rewritten.
+//! 4. Duplicate ACKs carry the unmoved edge: a changed window would stop the sender from counting them (RFC 5681 §2).
+
+use crate::pac::account::{Class, Outgoing, Trigger};
+use crate::pac::config::Config;
+use crate::pac::state::{Flow, Gate, flag};
+use crate::segment::Edit;
+use crate::seq::SeqNumber;
+
+/// Least size of a new grant, in segments.
+pub const LEAST_SEGMENTS: u32 = 2;
+
+/// Whether the flow is under exact credit.
+#[inline]
+#[must_use]
+pub fn governs(config: &Config, flow: &Flow) -> bool {
+    config.credit && flow.flags.any(flag::SCALE_KNOWN) && 1 << flow.scale.get() <= flow.mss.get()
+}
+
+/// The flow's share of the budget as payload bytes.
+#[inline]
+fn share(gate: &Gate, flow: &Flow) -> u32 {
+    let mss = u64::from(flow.mss.get().max(1));
+    let wire = gate.threshold.get() / gate.engaged.get().max(1);
+    let payload = wire * mss / (mss + u64::from(flow.header.get()));
+    payload.max(u64::from(LEAST_SEGMENTS) * mss).min(1 << 30) as u32
+}
+
+/// Bytes that the sender may send beyond `ack`.
+#[inline]
+#[must_use]
+pub fn remaining(flow: &Flow, ack: SeqNumber) -> u32 {
+    SeqNumber(flow.edge.get()).ahead_of(ack)
+}
+
+/// Whether the sender can go on, and cause another ACK, without a new grant.
+#[inline]
+#[must_use]
+pub fn can_go_on(flow: &Flow, ack: SeqNumber) -> bool {
+    remaining(flow, ack) >= LEAST_SEGMENTS * flow.mss.get()
+}
+
+/// What releasing `out` with a full grant costs, and where it moves the right edge.
+#[must_use]
+pub fn trigger(gate: &Gate, flow: &Flow, out: &Outgoing) -> Trigger {
+    let moves = match out.class {
+        Class::Urgent | Class::Stale => false,
+        Class::Data => !can_go_on(flow, out.ack),
+        Class::Ack | Class::Handshake | Class::Request => true,
+    };
+    let kept = kept(flow, out);
+    let to = if moves { grant(gate, flow, out).max(kept) } else { kept };
+    Trigger { wire: flow.wire(u64::from(cost(flow, out, to))), increment: 0, edge: Some(to) }
+}
+
+/// What releasing `out` costs when the edge stays: nothing, but for what wakes an idle sender.
+#[must_use]
+pub fn without_grant(flow: &Flow, out: &Outgoing) -> Trigger {
+    let to = kept(flow, out);
+    Trigger { wire: flow.wire(u64::from(cost(flow, out, to))), increment: 0, edge: Some(to) }
+}
+
+/// The right edge that has been advertised, as the window field of `out` can say it.
+fn kept(flow: &Flow, out: &Outgoing) -> SeqNumber {
+    out.ack + (remaining(flow, out.ack).div_ceil(1 << out.shift) << out.shift)
+}
+
+/// Payload bytes that the sender may newly send when the edge moves to `to`.
+fn cost(flow: &Flow, out: &Outgoing, to: SeqNumber) -> u32 {
+    let received = if flow.flags.any(flag::RECEIVED) { SeqNumber(flow.received.get()) } else { out.ack };
+    let from = match out.class {
+        Class::Request | Class::Handshake => received.max(out.ack),
+        _ => SeqNumber(flow.edge.get()).max(received),
+    };
+    to.ahead_of(from)
+}
+
+/// The right edge of a full grant: the share, no more than TCP itself offers, in units of the window field.
+fn grant(gate: &Gate, flow: &Flow, out: &Outgoing) -> SeqNumber {
+    let offered = u32::from(out.window) << out.shift;
+    let wanted = share(gate, flow).min(offered);
+    out.ack + (wanted >> out.shift << out.shift)
+}
+
+/// The window field that says the flow's right edge.
+#[must_use]
+pub fn edit(flow: &Flow, out: &Outgoing) -> Edit {
+    let field = (remaining(flow, out.ack) >> out.shift).min(u32::from(out.window)) as u16;
+    Edit { window: (field != out.window).then_some(field), ..Edit::NONE }
+}
