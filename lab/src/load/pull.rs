@@ -1,0 +1,502 @@
+//! The receiving end of the load: opens the connections, asks all senders at once, waits for all of them, asks again.
+//! One thread, one epoll.
+
+use std::hash::{BuildHasher, Hasher};
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
+use socket2::{Domain, Protocol, SockRef, Socket, Type};
+
+use super::counters::SenderCounters;
+use super::report::{LoadReport, Round};
+use super::wire::{Command, Hello, Reply, Role};
+use super::{LoadError, make_room};
+
+/// How many bytes a round moves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Volume {
+    /// Each connection carries this many bytes ("fixed volume per server").
+    PerConnection(u64),
+    /// The connections share this many bytes, rounded down to a multiple of their number ("fixed total volume").
+    Total(u64),
+}
+
+/// Who starts a round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Start {
+    /// The receiver sends a small request on every connection.
+    Pull,
+    /// The senders start on a signal that comes outside the data connections.
+    Push,
+}
+
+/// A load.
+#[derive(Clone, Debug)]
+pub struct PullConfig {
+    /// Where senders listen; the connections are spread over them in turn.
+    pub servers: Vec<SocketAddr>,
+    /// Connections, at least 1.
+    pub connections: usize,
+    /// Bytes per round.
+    pub volume: Volume,
+    /// Rounds to measure, at least 1.
+    pub rounds: u32,
+    /// Rounds before these that are not measured.
+    pub warmup: u32,
+    /// Who starts a round.
+    pub start: Start,
+    /// Opens new connections in every round instead of keeping them. Goes with [`Start::Pull`] only.
+    pub fresh: bool,
+    /// Congestion control of the senders; `None` keeps their default.
+    pub cc: Option<String>,
+    /// Clamps the senders' segments, in bytes, by the MSS option of the receiver's SYN.
+    pub mss: Option<u32>,
+    /// Asks the kernel after every read to acknowledge at once (`TCP_QUICKACK`).
+    pub quickack: bool,
+    /// Time for everything, connecting included.
+    pub deadline: Duration,
+}
+
+/// What happens while a load runs.
+#[derive(Clone, Copy, Debug)]
+pub enum Event<'a> {
+    /// All connections stand and the warm-up is over: measurement begins.
+    WarmedUp,
+    /// A measured round is complete.
+    Round(&'a Round),
+    /// Measurement is over.
+    Measured,
+}
+
+/// How many connections are opened at a time outside measured rounds, so that their SYN-ACKs fit into a shallow buffer.
+const WAVE: usize = 64;
+/// Most bytes taken from a socket at once.
+const READ_BUFFER: usize = 256 * 1024;
+
+/// Runs a load in the calling thread's network namespace.
+///
+/// `tell` hears of the rounds as they end. When the deadline passes after at least one measured round, the report covers
+/// the rounds done so far (`rounds < rounds_asked`).
+///
+/// # Errors
+/// Senseless settings, senders that cannot be reached or break, too few file descriptors, the deadline before the first
+/// measured round, or `stop`.
+pub fn pull(config: &PullConfig, stop: &AtomicBool, mut tell: impl FnMut(Event<'_>)) -> Result<LoadReport, LoadError> {
+    config.check()?;
+    make_room((config.connections + config.servers.len() + 64) as u64)?;
+    let mut run = Run::new(config, stop)?;
+    run.open_control()?;
+    if !config.fresh {
+        run.open_all()?;
+    }
+    let mut flow_micros = Vec::with_capacity(config.connections * config.rounds as usize);
+    let mut per_round = Vec::with_capacity(config.rounds as usize);
+    let mut before = run.counters()?;
+    for index in 0..config.warmup + config.rounds {
+        if index == config.warmup {
+            tell(Event::WarmedUp);
+        }
+        let took = match run.round(index) {
+            Ok(took) => took,
+            Err(LoadError::Deadline { .. }) if !per_round.is_empty() => break,
+            Err(e) => return Err(e),
+        };
+        let now = run.counters()?;
+        if index >= config.warmup {
+            let round =
+                Round { index: index - config.warmup, ms: took.as_secs_f64() * 1e3, senders: now.since(before) };
+            tell(Event::Round(&round));
+            per_round.push(round);
+            flow_micros.extend(run.flows.iter().map(|f| u64::try_from(f.took.as_micros()).unwrap_or(u64::MAX)));
+        }
+        before = now;
+    }
+    tell(Event::Measured);
+    Ok(LoadReport::new(
+        config.connections,
+        config.servers.len().min(config.connections),
+        config.rounds,
+        config.bytes_per_connection() * config.connections as u64,
+        per_round,
+        &mut flow_micros,
+    ))
+}
+
+impl PullConfig {
+    /// What each connection carries in a round, in bytes.
+    #[must_use]
+    pub fn bytes_per_connection(&self) -> u64 {
+        match self.volume {
+            Volume::PerConnection(bytes) => bytes,
+            Volume::Total(bytes) => bytes / self.connections.max(1) as u64,
+        }
+    }
+
+    fn check(&self) -> Result<(), LoadError> {
+        let complain = |text: &str| Err(LoadError::Config(text.into()));
+        if self.servers.is_empty() {
+            return complain("name at least one server address to pull from");
+        }
+        if self.connections == 0 || self.rounds == 0 {
+            return complain("a load needs at least one connection and one round");
+        }
+        if self.bytes_per_connection() == 0 {
+            return complain(
+                "every connection must carry at least one byte per round: raise the volume or use fewer connections",
+            );
+        }
+        if self.bytes_per_connection() > super::wire::MAX_REQUEST {
+            return complain("a connection carries at most 1 TiB per round");
+        }
+        if self.fresh && self.start == Start::Push {
+            return complain(
+                "fresh connections in every round go with pull: a push signal has no connections to wait on",
+            );
+        }
+        if self.cc.as_ref().is_some_and(|cc| {
+            cc.is_empty()
+                || cc.len() >= super::wire::CC_LEN
+                || !cc.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
+        }) {
+            return complain("a congestion control's name has 1 to 15 letters, digits or underscores");
+        }
+        Ok(())
+    }
+}
+
+struct Flow {
+    addr: SocketAddr,
+    stream: Option<TcpStream>,
+    /// Octets still to be written before data can come (hello, request).
+    outbox: Vec<u8>,
+    /// The epoll watches for room to write.
+    watches_out: bool,
+    left: u64,
+    asked: Instant,
+    took: Duration,
+}
+
+struct Control {
+    addr: SocketAddr,
+    stream: TcpStream,
+    inbox: Vec<u8>,
+}
+
+struct Run<'a> {
+    config: &'a PullConfig,
+    stop: &'a AtomicBool,
+    until: Instant,
+    session: u64,
+    epoll: Epoll,
+    flows: Vec<Flow>,
+    controls: Vec<Control>,
+    buffer: Vec<u8>,
+    round: u32,
+    /// Flows with something in their outbox.
+    unsent: usize,
+    /// Flows that wait for data.
+    unfilled: usize,
+}
+
+impl<'a> Run<'a> {
+    fn new(config: &'a PullConfig, stop: &'a AtomicBool) -> Result<Self, LoadError> {
+        let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)
+            .map_err(|e| LoadError::Io { what: "creating an epoll", source: e.into() })?;
+        let now = Instant::now();
+        let flows = (0..config.connections)
+            .map(|i| Flow {
+                addr: config.servers[i % config.servers.len()],
+                stream: None,
+                outbox: Vec::new(),
+                watches_out: false,
+                left: 0,
+                asked: now,
+                took: Duration::ZERO,
+            })
+            .collect();
+        Ok(Self {
+            config,
+            stop,
+            until: now + config.deadline,
+            session: std::hash::RandomState::new().build_hasher().finish(),
+            epoll,
+            flows,
+            controls: Vec::new(),
+            buffer: vec![0; READ_BUFFER],
+            round: 0,
+            unsent: 0,
+            unfilled: 0,
+        })
+    }
+
+    /// One control connection to each server that has connections; blocking, with the deadline as its time limit.
+    fn open_control(&mut self) -> Result<(), LoadError> {
+        let cc = self.config.cc.clone().unwrap_or_default();
+        for &addr in self.config.servers.iter().take(self.config.connections) {
+            let refuse = |source| LoadError::Connect { addr, source };
+            let patience = self.time_left()?.min(Duration::from_secs(5));
+            let stream = TcpStream::connect_timeout(&addr, patience).map_err(refuse)?;
+            stream.set_nodelay(true).map_err(refuse)?;
+            stream.set_read_timeout(Some(Duration::from_secs(10))).map_err(refuse)?;
+            stream.set_write_timeout(Some(Duration::from_secs(10))).map_err(refuse)?;
+            let mut control = Control { addr, stream, inbox: Vec::new() };
+            let hello = Hello { role: Role::Control, session: self.session, cc: cc.clone() };
+            control.write(&hello.encode())?;
+            control.write(&Command::Ping.encode())?;
+            match control.reply()? {
+                Reply::NoSuchCc => return Err(LoadError::NoSuchCc { addr, cc }),
+                _ => self.controls.push(control),
+            }
+        }
+        Ok(())
+    }
+
+    /// Opens all data connections in waves and waits until the servers know them.
+    fn open_all(&mut self) -> Result<(), LoadError> {
+        for first in (0..self.flows.len()).step_by(WAVE) {
+            for slot in first..(first + WAVE).min(self.flows.len()) {
+                self.connect(slot, None)?;
+            }
+            self.drive()?;
+        }
+        // A push reaches only connections whose hello the server has read.
+        while self.counters()?.connections < self.flows.len() as u64 {
+            self.time_left()?;
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        Ok(())
+    }
+
+    /// Starts to connect, and leaves the hello (and a request) to be written when the connection stands.
+    fn connect(&mut self, slot: usize, request: Option<Command>) -> Result<(), LoadError> {
+        let flow = &mut self.flows[slot];
+        let addr = flow.addr;
+        let refuse = |source| LoadError::Connect { addr, source };
+        let socket = Socket::new(Domain::for_address(addr), Type::STREAM.nonblocking().cloexec(), Some(Protocol::TCP))
+            .map_err(refuse)?;
+        socket.set_tcp_nodelay(true).map_err(refuse)?;
+        if let Some(mss) = self.config.mss {
+            socket.set_tcp_mss(mss).map_err(refuse)?;
+        }
+        match socket.connect(&addr.into()) {
+            Ok(()) => {}
+            Err(e) if e.raw_os_error() == Some(nix::libc::EINPROGRESS) => {}
+            Err(e) => return Err(refuse(e)),
+        }
+        let stream = TcpStream::from(socket);
+        let interest = EpollFlags::EPOLLIN | EpollFlags::EPOLLOUT;
+        self.epoll.add(&stream, EpollEvent::new(interest, slot as u64)).map_err(|e| refuse(e.into()))?;
+        let hello = Hello { role: Role::Data, session: self.session, cc: self.config.cc.clone().unwrap_or_default() };
+        flow.outbox = hello.encode().to_vec();
+        flow.outbox.extend(request.iter().flat_map(Command::encode));
+        flow.watches_out = true;
+        flow.stream = Some(stream);
+        self.unsent += 1;
+        Ok(())
+    }
+
+    /// One round; its length from the first request to the last byte.
+    fn round(&mut self, index: u32) -> Result<Duration, LoadError> {
+        self.round = index;
+        let bytes = self.config.bytes_per_connection();
+        let request = Command::Request { round: index, bytes };
+        let began = Instant::now();
+        for flow in &mut self.flows {
+            flow.left = bytes;
+            flow.asked = began;
+        }
+        self.unfilled = self.flows.len();
+        match (self.config.start, self.config.fresh) {
+            (Start::Push, _) => {
+                let push = Command::Push { round: index, bytes }.encode();
+                for control in &mut self.controls {
+                    control.write(&push)?;
+                }
+            }
+            (Start::Pull, true) => {
+                for slot in 0..self.flows.len() {
+                    self.flows[slot].asked = Instant::now();
+                    self.connect(slot, Some(request))?;
+                }
+            }
+            (Start::Pull, false) => {
+                let octets = request.encode();
+                for slot in 0..self.flows.len() {
+                    self.flows[slot].asked = Instant::now();
+                    self.flows[slot].outbox.extend_from_slice(&octets);
+                    self.unsent += 1;
+                    self.write(slot)?;
+                }
+            }
+        }
+        self.drive()?;
+        let took = began.elapsed();
+        if self.config.fresh {
+            for flow in &mut self.flows {
+                flow.stream = None;
+            }
+        }
+        Ok(took)
+    }
+
+    /// Handles events until nothing is left to send and no data to wait for.
+    fn drive(&mut self) -> Result<(), LoadError> {
+        let mut events = [EpollEvent::empty(); 256];
+        while self.unsent > 0 || self.unfilled > 0 {
+            if self.stop.load(Ordering::Relaxed) {
+                return Err(LoadError::Stopped);
+            }
+            self.time_left()?;
+            let count = match self.epoll.wait(&mut events, EpollTimeout::from(50u16)) {
+                Ok(count) => count,
+                Err(nix::errno::Errno::EINTR) => 0,
+                Err(e) => return Err(LoadError::Io { what: "waiting for events", source: e.into() }),
+            };
+            for event in &events[..count] {
+                let slot = event.data() as usize;
+                if event.events().contains(EpollFlags::EPOLLOUT) {
+                    self.write(slot)?;
+                }
+                if event.events().intersects(EpollFlags::EPOLLIN | EpollFlags::EPOLLERR | EpollFlags::EPOLLHUP) {
+                    self.read(slot)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the outbox; the epoll watches for room only while something is left of it.
+    fn write(&mut self, slot: usize) -> Result<(), LoadError> {
+        let round = self.round;
+        let flow = &mut self.flows[slot];
+        let Some(stream) = flow.stream.as_mut() else { return Ok(()) };
+        let addr = flow.addr;
+        if let Ok(Some(source)) = stream.take_error() {
+            return Err(LoadError::Connect { addr, source });
+        }
+        let had_some = !flow.outbox.is_empty();
+        while !flow.outbox.is_empty() {
+            match stream.write(&flow.outbox) {
+                Ok(n) => drop(flow.outbox.drain(..n)),
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(source) => return Err(LoadError::Broken { addr, round, source }),
+            }
+        }
+        let wants_out = !flow.outbox.is_empty();
+        if had_some && !wants_out {
+            self.unsent -= 1;
+        }
+        if wants_out != flow.watches_out {
+            flow.watches_out = wants_out;
+            let mut interest = EpollFlags::EPOLLIN;
+            interest.set(EpollFlags::EPOLLOUT, wants_out);
+            self.epoll
+                .modify(&*stream, &mut EpollEvent::new(interest, slot as u64))
+                .map_err(|e| LoadError::Broken { addr, round, source: e.into() })?;
+        }
+        Ok(())
+    }
+
+    /// Reads what is there.
+    fn read(&mut self, slot: usize) -> Result<(), LoadError> {
+        let round = self.round;
+        let flow = &mut self.flows[slot];
+        let Some(stream) = flow.stream.as_mut() else { return Ok(()) };
+        let broken = |source| LoadError::Broken { addr: flow.addr, round, source };
+        loop {
+            match stream.read(&mut self.buffer) {
+                Ok(0) => {
+                    return Err(broken(io::Error::new(
+                        io::ErrorKind::UnexpectedEof,
+                        "the sender closed it (does it offer the congestion control, and has it descriptors left?)",
+                    )));
+                }
+                Ok(n) if n as u64 > flow.left => {
+                    return Err(broken(io::Error::new(
+                        io::ErrorKind::InvalidData,
+                        "more bytes came than were asked for",
+                    )));
+                }
+                Ok(n) => {
+                    flow.left -= n as u64;
+                    if self.config.quickack {
+                        SockRef::from(&*stream).set_tcp_quickack(true).map_err(broken)?;
+                    }
+                    if flow.left == 0 {
+                        flow.took = flow.asked.elapsed();
+                        self.unfilled -= 1;
+                        return Ok(());
+                    }
+                    // A short read emptied the socket: asking again would only cost a system call.
+                    if n < self.buffer.len() {
+                        return Ok(());
+                    }
+                }
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(broken(e)),
+            }
+        }
+    }
+
+    /// The senders' counters now, added up over hosts.
+    fn counters(&mut self) -> Result<SenderCounters, LoadError> {
+        for control in &mut self.controls {
+            control.write(&Command::Counters.encode())?;
+        }
+        let mut sum = SenderCounters::default();
+        let mut seen = Vec::with_capacity(self.controls.len());
+        for control in &mut self.controls {
+            let Reply::Counters(values) = control.reply()? else {
+                return Err(LoadError::Wire { addr: control.addr, source: super::wire::WireError::Field("reply") });
+            };
+            let (host, values) = values.split_first().map_or((0, &[][..]), |(h, v)| (*h, v));
+            sum = sum.plus(SenderCounters::from_values(values), seen.contains(&host));
+            seen.push(host);
+        }
+        Ok(sum)
+    }
+
+    fn time_left(&self) -> Result<Duration, LoadError> {
+        match self.until.checked_duration_since(Instant::now()) {
+            Some(left) if !left.is_zero() => Ok(left),
+            _ => Err(LoadError::Deadline {
+                deadline: self.config.deadline,
+                done: self.flows.iter().filter(|f| f.stream.is_some() && f.left == 0).count(),
+                asked: self.flows.len(),
+            }),
+        }
+    }
+}
+
+impl Control {
+    fn write(&mut self, bytes: &[u8]) -> Result<(), LoadError> {
+        let addr = self.addr;
+        self.stream.write_all(bytes).map_err(|source| LoadError::Connect { addr, source })
+    }
+
+    fn reply(&mut self) -> Result<Reply, LoadError> {
+        let addr = self.addr;
+        let mut chunk = [0; 1024];
+        loop {
+            let decoded = Reply::decode(&self.inbox).map_err(|source| LoadError::Wire { addr, source })?;
+            if let Some((reply, taken)) = decoded {
+                self.inbox.drain(..taken);
+                return Ok(reply);
+            }
+            let read = self.stream.read(&mut chunk).map_err(|source| LoadError::Connect { addr, source })?;
+            if read == 0 {
+                let source = io::Error::new(
+                    io::ErrorKind::UnexpectedEof,
+                    "the server closed the control connection (is it `ackgate load serve` of the same version?)",
+                );
+                return Err(LoadError::Connect { addr, source });
+            }
+            self.inbox.extend_from_slice(&chunk[..read]);
+        }
+    }
+}
