@@ -1,7 +1,15 @@
 //! Small real networks made of network namespaces, real TCP load, measurement.
 //!
 //! - [`load`]: the papers' client-server application, for real networks and for this crate's own.
+//! - [`testbed`]: senders, switch and receiver in network namespaces; made, measured, removed.
+//! - [`guard`]: `ackgate run` as a child in the receiver's namespace.
+//! - [`incast`]: all of that together, one measurement after another.
+//! - [`machine`]: what it was measured on, and what its processors did.
 //! - [`units`]: sizes, rates and times as people write them.
 
+pub mod guard;
+pub mod incast;
 pub mod load;
+pub mod machine;
+pub mod testbed;
 pub mod units;

@@ -1,0 +1,361 @@
+//! The incast experiment: a testbed, its un-congested ceiling, then barrier-synchronised rounds, guarded or not.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use serde::Serialize;
+use serde_json::Value;
+use thiserror::Error;
+
+use crate::guard::{Guard, GuardConfig, GuardError};
+use crate::load::pull::{Event, PullConfig, Start, Volume, pull};
+use crate::load::report::{LoadReport, Quantiles, Round};
+use crate::load::serve::Server;
+use crate::load::{LoadError, PORT};
+use crate::machine::{CpuTimes, Machine};
+use crate::testbed::{PortStats, Spec, Testbed, TestbedError, framing_limit_mbps};
+
+/// A machine that reaches less than this share of the framing limit with a deep buffer is too slow for the rate.
+const MACHINE_SHARE: f64 = 0.9;
+
+/// Why there is no result.
+#[derive(Debug, Error)]
+pub enum LabError {
+    /// The testbed failed.
+    #[error(transparent)]
+    Testbed(#[from] TestbedError),
+    /// The load failed.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    /// The guard failed.
+    #[error(transparent)]
+    Guard(#[from] GuardError),
+    /// Anything else.
+    #[error("{what}: {source}")]
+    Io {
+        /// What was tried.
+        what: &'static str,
+        /// What the kernel said.
+        source: std::io::Error,
+    },
+}
+
+/// One measurement.
+#[derive(Clone, Debug, PartialEq)]
+pub struct IncastConfig {
+    /// Connections, spread over the testbed's hosts.
+    pub connections: usize,
+    /// Bytes per round.
+    pub volume: Volume,
+    /// Measured rounds.
+    pub rounds: u32,
+    /// Rounds before them.
+    pub warmup: u32,
+    /// Senders' congestion control; `None` keeps the kernel's default.
+    pub cc: Option<String>,
+    /// Clamp of the segment size.
+    pub mss: Option<u32>,
+    /// Who starts a round.
+    pub start: Start,
+    /// New connections in every round.
+    pub fresh: bool,
+    /// Over IPv6.
+    pub ipv6: bool,
+    /// Time limit for the rounds.
+    pub deadline: Duration,
+    /// The guard; `None` leaves the receiver alone.
+    pub guard: Option<GuardConfig>,
+}
+
+/// What came of it. The whole is one JSON object.
+#[derive(Clone, Debug, Serialize)]
+pub struct IncastReport {
+    /// Connections.
+    pub connections: usize,
+    /// Sender hosts that they came from.
+    pub hosts: usize,
+    /// Payload of each connection in each round, in bytes.
+    pub bytes: u64,
+    /// Measured rounds.
+    pub rounds: u32,
+    /// Rounds asked for; more than `rounds` when the deadline passed first.
+    pub rounds_asked: u32,
+    /// Name of the guard's policy, or `none`.
+    pub guard: String,
+    /// Senders' congestion control.
+    pub cc: String,
+    /// Rate of the bottleneck in megabits per second.
+    pub rate_mbps: f64,
+    /// Buffer of the bottleneck in bytes.
+    pub buffer: u64,
+    /// Payload over time in the measured rounds, in megabits per second.
+    pub goodput_mbps: f64,
+    /// The same machine's goodput through the same switch with a buffer in which nothing is lost, a few connections; 0
+    /// when it was not measured.
+    pub ceiling_mbps: f64,
+    /// What Ethernet's framing allows at this rate.
+    pub framing_limit_mbps: f64,
+    /// The machine did not reach the rate even without congestion: the goodput says more about it than about TCP.
+    pub machine_limited: bool,
+    /// What a reader should know about this result.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// Measured rounds in which a sender's retransmission timer fired.
+    pub rounds_with_timeout: u32,
+    /// Timers that fired.
+    pub rto_timeouts: u64,
+    /// Segments sent again.
+    pub retransmits: u64,
+    /// Frames that the bottleneck dropped, in the measured rounds.
+    pub switch_drops: u64,
+    /// Length of a round.
+    pub round_ms: Quantiles,
+    /// Completion time of one connection's transfer.
+    pub flow_ms: Quantiles,
+    /// Most ACKs that the guard held at once; `null` unguarded, as the next ones.
+    pub held_max: Option<u64>,
+    /// How long it held them, in microseconds.
+    pub hold_us: Option<Value>,
+    /// All that the guard said about itself.
+    pub guard_summary: Option<Value>,
+    /// CPU time of the whole system in the measured rounds, in seconds: senders, switch, receiver and guard share it.
+    pub system_cpu_s: f64,
+    /// The same per gigabyte of payload.
+    pub cpu_s_per_gb: f64,
+    /// Time that the hypervisor took away meanwhile, in seconds.
+    pub steal_s: f64,
+    /// All that the load measured.
+    pub load: LoadReport,
+    /// What it was measured on.
+    pub machine: Machine,
+}
+
+/// What happens while an experiment runs.
+#[derive(Clone, Copy, Debug)]
+pub enum Progress<'a> {
+    /// The ceiling, in megabits per second.
+    Ceiling(f64),
+    /// A measured round is complete.
+    Round(&'a Round),
+}
+
+/// A testbed with its senders serving, ready for one measurement after another.
+pub struct Lab {
+    testbed: Testbed,
+    stop_serving: Arc<AtomicBool>,
+    serving: Option<JoinHandle<Result<(), LoadError>>>,
+    ceiling: Option<(u64, f64)>,
+}
+
+impl Lab {
+    /// Builds the testbed and starts one sending end for all hosts.
+    ///
+    /// # Errors
+    /// When either fails; nothing is left behind.
+    pub fn new(spec: Spec) -> Result<Self, LabError> {
+        let testbed = Testbed::build(spec)?;
+        let mut server = Server::new()?;
+        for k in 0..testbed.spec().hosts {
+            let server = &mut server;
+            testbed
+                .sender(k)
+                .inside(move || {
+                    for ipv6 in [false, true] {
+                        server.listen(SocketAddr::new(Testbed::sender_address(k, ipv6), PORT), None)?;
+                    }
+                    Ok::<_, LoadError>(())
+                })
+                .map_err(|source| LabError::Io { what: "entering a sender's namespace", source })??;
+        }
+        let stop_serving = Arc::new(AtomicBool::new(false));
+        let flag = Arc::clone(&stop_serving);
+        let serving = Some(std::thread::spawn(move || server.run(&flag)));
+        Ok(Self { testbed, stop_serving, serving, ceiling: None })
+    }
+
+    /// The testbed.
+    #[must_use]
+    pub const fn testbed(&self) -> &Testbed {
+        &self.testbed
+    }
+
+    /// Goodput in megabits per second with a buffer in which nothing is lost: up to eight connections that share the same
+    /// volume as `config`'s. Measured once per volume.
+    ///
+    /// # Errors
+    /// When the load or tc fails, or `stop` is set.
+    pub fn ceiling(&mut self, config: &IncastConfig, stop: &AtomicBool) -> Result<f64, LabError> {
+        // Long enough that a round's start and end do not count for much: 4 MB take 34 ms at 1 Gb/s.
+        let total = (pull_config(config, 1).bytes_per_connection() * config.connections as u64).max(4 << 20);
+        if let Some((of, mbps)) = self.ceiling
+            && of == total
+        {
+            return Ok(mbps);
+        }
+        let few = IncastConfig {
+            connections: config.connections.min(8),
+            volume: Volume::Total(total),
+            rounds: 5,
+            warmup: 3,
+            fresh: false,
+            ..config.clone()
+        };
+        self.testbed.set_deep_buffer(true)?;
+        let report = self.pull(&few, stop, |_| {});
+        self.testbed.set_deep_buffer(false)?;
+        let mbps = report?.goodput_mbps;
+        self.ceiling = Some((total, mbps));
+        Ok(mbps)
+    }
+
+    /// Runs one measurement. With `with_ceiling` the ceiling is measured first, if it is not known yet.
+    ///
+    /// # Errors
+    /// When the load, the guard or tc fails, or `stop` is set.
+    pub fn run(
+        &mut self,
+        config: &IncastConfig,
+        with_ceiling: bool,
+        stop: &AtomicBool,
+        mut tell: impl FnMut(Progress<'_>) + Send,
+    ) -> Result<IncastReport, LabError> {
+        let ceiling = if with_ceiling { self.ceiling(config, stop)? } else { 0.0 };
+        tell(Progress::Ceiling(ceiling));
+        let guard = config.guard.as_ref().map(|guard| Guard::start(&self.testbed, guard)).transpose()?;
+        let mut marks = Marks::default();
+        let load = self.pull(config, stop, |event| match event {
+            Event::WarmedUp => marks.begin = Mark::now(&self.testbed),
+            Event::Round(round) => tell(Progress::Round(round)),
+            Event::Measured => marks.end = Mark::now(&self.testbed),
+        })?;
+        let summary = guard.map(Guard::stop).transpose()?;
+        self.report(config, load, ceiling, marks, summary)
+    }
+
+    fn pull(
+        &self,
+        config: &IncastConfig,
+        stop: &AtomicBool,
+        tell: impl FnMut(Event<'_>) + Send,
+    ) -> Result<LoadReport, LabError> {
+        let config = pull_config(config, self.testbed.spec().hosts);
+        let report = self
+            .testbed
+            .receiver()
+            .inside(|| pull(&config, stop, tell))
+            .map_err(|source| LabError::Io { what: "entering the receiver's namespace", source })??;
+        Ok(report)
+    }
+
+    fn report(
+        &self,
+        config: &IncastConfig,
+        load: LoadReport,
+        ceiling_mbps: f64,
+        marks: Marks,
+        summary: Option<Value>,
+    ) -> Result<IncastReport, LabError> {
+        let spec = self.testbed.spec();
+        let (begin, end) = (marks.begin?, marks.end?);
+        let cpu = end.cpu.since(begin.cpu);
+        let framing_limit_mbps = framing_limit_mbps(spec.rate, config.ipv6, config.mss);
+        let machine_limited = ceiling_mbps > 0.0 && ceiling_mbps < MACHINE_SHARE * framing_limit_mbps;
+        let mut notes = Vec::new();
+        if machine_limited {
+            notes.push(format!(
+                "this machine reaches only {ceiling_mbps:.0} of {framing_limit_mbps:.0} Mb/s without congestion: it is too \
+                 slow or too busy for this rate; take a lower --rate"
+            ));
+        }
+        if load.rounds < load.rounds_asked {
+            notes.push(format!("the deadline passed after {} of {} rounds", load.rounds, load.rounds_asked));
+        }
+        Ok(IncastReport {
+            connections: load.connections,
+            hosts: load.servers,
+            bytes: pull_config(config, spec.hosts).bytes_per_connection(),
+            rounds: load.rounds,
+            rounds_asked: load.rounds_asked,
+            guard: config.guard.as_ref().map_or_else(|| "none".into(), |g| g.policy.clone()),
+            cc: config.cc.clone().unwrap_or_else(|| "default".into()),
+            rate_mbps: spec.rate as f64 / 1e6,
+            buffer: spec.buffer,
+            goodput_mbps: load.goodput_mbps,
+            ceiling_mbps,
+            framing_limit_mbps,
+            machine_limited,
+            message: (!notes.is_empty()).then(|| notes.join("; ")),
+            rounds_with_timeout: load.rounds_with_timeout,
+            rto_timeouts: load.rto_timeouts,
+            retransmits: load.retransmits,
+            switch_drops: end.port.drops.saturating_sub(begin.port.drops),
+            round_ms: load.round_ms,
+            flow_ms: load.flow_ms,
+            held_max: summary.as_ref().and_then(|s| s["held_max"].as_u64()),
+            hold_us: summary.as_ref().map(|s| s["hold_us"].clone()),
+            guard_summary: summary,
+            system_cpu_s: cpu.busy(),
+            cpu_s_per_gb: cpu.busy() / (load.bytes as f64 / 1e9),
+            steal_s: cpu.steal,
+            load,
+            machine: Machine::this(),
+        })
+    }
+}
+
+impl Drop for Lab {
+    fn drop(&mut self) {
+        // The sockets must be gone before the testbed removes their namespaces.
+        self.stop_serving.store(true, Ordering::Relaxed);
+        if let Some(serving) = self.serving.take() {
+            match serving.join() {
+                Ok(Ok(())) => {}
+                Ok(Err(e)) => eprintln!("ackgate lab: the sending end failed: {e}"),
+                Err(_) => eprintln!("ackgate lab: the sending end panicked"),
+            }
+        }
+    }
+}
+
+struct Mark {
+    cpu: CpuTimes,
+    port: PortStats,
+}
+
+impl Mark {
+    fn now(testbed: &Testbed) -> Result<Self, LabError> {
+        let cpu = CpuTimes::now().map_err(|source| LabError::Io { what: "reading /proc/stat", source })?;
+        Ok(Self { cpu, port: testbed.port_stats()? })
+    }
+}
+
+struct Marks {
+    begin: Result<Mark, LabError>,
+    end: Result<Mark, LabError>,
+}
+
+impl Default for Marks {
+    fn default() -> Self {
+        let zero = || Ok(Mark { cpu: CpuTimes::default(), port: PortStats::default() });
+        Self { begin: zero(), end: zero() }
+    }
+}
+
+fn pull_config(config: &IncastConfig, hosts: usize) -> PullConfig {
+    PullConfig {
+        servers: (0..hosts).map(|k| SocketAddr::new(Testbed::sender_address(k, config.ipv6), PORT)).collect(),
+        connections: config.connections,
+        volume: config.volume,
+        rounds: config.rounds,
+        warmup: config.warmup,
+        start: config.start,
+        fresh: config.fresh,
+        cc: config.cc.clone(),
+        mss: config.mss,
+        quickack: false,
+        deadline: config.deadline,
+    }
+}

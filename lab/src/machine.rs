@@ -1,0 +1,97 @@
+//! What machine this is, and what its processors did.
+
+use std::fs;
+use std::io;
+
+use serde::Serialize;
+
+/// CPU time of the whole system since boot, in seconds, all processors together.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct CpuTimes {
+    /// In user space, niced included.
+    pub user: f64,
+    /// In the kernel for processes.
+    pub system: f64,
+    /// In interrupts and soft interrupts, where much of the network stack runs.
+    pub interrupts: f64,
+    /// Taken away by the hypervisor: a sign that measurements here are noisy.
+    pub steal: f64,
+}
+
+impl CpuTimes {
+    /// Reads `/proc/stat`.
+    ///
+    /// # Errors
+    /// When it cannot be read or understood.
+    pub fn now() -> io::Result<Self> {
+        let text = fs::read_to_string("/proc/stat")?;
+        let ticks_per_second = nix::unistd::sysconf(nix::unistd::SysconfVar::CLK_TCK)?.unwrap_or(100);
+        Self::parse(&text, ticks_per_second as f64)
+            .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "/proc/stat has no line `cpu`"))
+    }
+
+    fn parse(text: &str, ticks_per_second: f64) -> Option<Self> {
+        let line = text.lines().find_map(|l| l.strip_prefix("cpu "))?;
+        let ticks: Vec<f64> = line.split_ascii_whitespace().map_while(|t| t.parse().ok()).collect();
+        let at = |i: usize| ticks.get(i).copied().unwrap_or(0.0) / ticks_per_second;
+        (ticks.len() >= 4).then(|| Self { user: at(0) + at(1), system: at(2), interrupts: at(5) + at(6), steal: at(7) })
+    }
+
+    /// What was used after `earlier`.
+    #[must_use]
+    pub fn since(self, earlier: Self) -> Self {
+        Self {
+            user: self.user - earlier.user,
+            system: self.system - earlier.system,
+            interrupts: self.interrupts - earlier.interrupts,
+            steal: self.steal - earlier.steal,
+        }
+    }
+
+    /// User, system and interrupt time together.
+    #[must_use]
+    pub fn busy(self) -> f64 {
+        self.user + self.system + self.interrupts
+    }
+}
+
+/// What a figure was measured on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Machine {
+    /// Kernel release.
+    pub kernel: String,
+    /// Processor's name.
+    pub cpu: String,
+    /// Processors online.
+    pub cpus: usize,
+}
+
+impl Machine {
+    /// This machine; what cannot be found out is `unknown`.
+    #[must_use]
+    pub fn this() -> Self {
+        let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+        let model = cpuinfo.lines().find_map(|l| l.strip_prefix("model name")?.split_once(": "));
+        Self {
+            kernel: fs::read_to_string("/proc/sys/kernel/osrelease")
+                .map_or_else(|_| "unknown".into(), |s| s.trim().into()),
+            cpu: model.map_or_else(|| "unknown".into(), |(_, name)| name.trim().into()),
+            cpus: std::thread::available_parallelism().map_or(1, usize::from),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn proc_stat_is_understood() {
+        let text = "cpu  100 50 300 9999 1 20 30 4 0 0\ncpu0 1 1 1 1\n";
+        let times = CpuTimes::parse(text, 100.0).unwrap();
+        assert_eq!(times, CpuTimes { user: 1.5, system: 3.0, interrupts: 0.5, steal: 0.04 });
+        assert_eq!(times.busy(), 5.0);
+        assert_eq!(CpuTimes::parse("intr 5\n", 100.0), None);
+        assert!(CpuTimes::now().unwrap().busy() > 0.0);
+    }
+}

@@ -1,0 +1,64 @@
+//! Network namespaces by name, as `ip netns` keeps them under /run/netns, and how a thread works inside one.
+
+use std::fs::File;
+use std::io;
+use std::path::PathBuf;
+
+use nix::sched::{CloneFlags, setns};
+
+/// A network namespace that exists.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Namespace {
+    name: String,
+}
+
+impl Namespace {
+    /// The namespace of that name; nothing is created.
+    #[must_use]
+    pub fn named(name: impl Into<String>) -> Self {
+        Self { name: name.into() }
+    }
+
+    /// Its name for `ip netns exec`.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Where it is mounted.
+    #[must_use]
+    pub fn path(&self) -> PathBuf {
+        PathBuf::from("/run/netns").join(&self.name)
+    }
+
+    /// Runs `work` on a thread inside the namespace and waits for it. Sockets opened and processes started there stay in
+    /// the namespace; the calling thread stays where it is.
+    ///
+    /// # Errors
+    /// When the namespace cannot be entered.
+    pub fn inside<T: Send>(&self, work: impl FnOnce() -> T + Send) -> io::Result<T> {
+        let file = File::open(self.path())?;
+        std::thread::scope(|scope| {
+            let thread = scope.spawn(move || {
+                setns(file, CloneFlags::CLONE_NEWNET).map_err(io::Error::from)?;
+                Ok(work())
+            });
+            thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        })
+    }
+
+    /// Sets sysctls below /proc/sys/net of the namespace. One that this kernel does not have is an error, since a run
+    /// without it would measure something else.
+    ///
+    /// # Errors
+    /// When one cannot be written; the error names it.
+    pub fn set_sysctls(&self, settings: &[(&str, &str)]) -> io::Result<()> {
+        self.inside(|| {
+            for (key, value) in settings {
+                std::fs::write(format!("/proc/sys/net/{key}"), value)
+                    .map_err(|e| io::Error::new(e.kind(), format!("sysctl net/{key} = {value}: {e}")))?;
+            }
+            Ok(())
+        })?
+    }
+}
