@@ -1,5 +1,11 @@
 //! The `ackgate` binary: arguments in, tables and reports out. Whatever is worth testing lives in the libraries.
 
+mod exit;
+mod lab;
+mod load;
+mod stop;
+mod table;
+
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -13,9 +19,19 @@ struct Cli {
 }
 
 #[derive(Subcommand)]
-enum Command {}
+enum Command {
+    /// Real TCP load as in the papers: many senders, one receiver, barrier-synchronised rounds.
+    #[command(subcommand)]
+    Load(load::Command),
+    /// A testbed in network namespaces: senders, a shallow-buffered switch, a receiver. Needs root.
+    #[command(subcommand)]
+    Lab(lab::Command),
+}
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
-    match cli.command {}
+    let done = match Cli::parse().command {
+        Command::Load(command) => load::run(command),
+        Command::Lab(command) => lab::run(command),
+    };
+    exit::code(done)
 }

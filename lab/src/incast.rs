@@ -150,6 +150,19 @@ pub struct Lab {
     ceiling: Option<(u64, f64)>,
 }
 
+impl LabError {
+    /// Whether what was asked for cannot be, or not on this host, rather than that it went wrong.
+    #[must_use]
+    pub const fn is_refusal(&self) -> bool {
+        match self {
+            Self::Testbed(e) => e.is_refusal(),
+            Self::Load(e) => e.is_refusal(),
+            Self::Guard(GuardError::Start { .. } | GuardError::NotReady { .. }) => true,
+            Self::Guard(GuardError::End(_)) | Self::Io { .. } => false,
+        }
+    }
+}
+
 impl Lab {
     /// Builds the testbed and starts one sending end for all hosts.
     ///
@@ -227,9 +240,9 @@ impl Lab {
         let guard = config.guard.as_ref().map(|guard| Guard::start(&self.testbed, guard)).transpose()?;
         let mut marks = Marks::default();
         let load = self.pull(config, stop, |event| match event {
-            Event::WarmedUp => marks.begin = Mark::now(&self.testbed),
+            Event::WarmedUp => marks.begin(&self.testbed),
             Event::Round(round) => tell(Progress::Round(round)),
-            Event::Measured => marks.end = Mark::now(&self.testbed),
+            Event::Measured => marks.end(&self.testbed),
         })?;
         let summary = guard.map(Guard::stop).transpose()?;
         self.report(config, load, ceiling, marks, summary)
@@ -259,8 +272,7 @@ impl Lab {
         summary: Option<Value>,
     ) -> Result<IncastReport, LabError> {
         let spec = self.testbed.spec();
-        let (begin, end) = (marks.begin?, marks.end?);
-        let cpu = end.cpu.since(begin.cpu);
+        let (cpu, switch_drops) = marks.between()?;
         let framing_limit_mbps = framing_limit_mbps(spec.rate, config.ipv6, config.mss);
         let machine_limited = ceiling_mbps > 0.0 && ceiling_mbps < MACHINE_SHARE * framing_limit_mbps;
         let mut notes = Vec::new();
@@ -291,7 +303,7 @@ impl Lab {
             rounds_with_timeout: load.rounds_with_timeout,
             rto_timeouts: load.rto_timeouts,
             retransmits: load.retransmits,
-            switch_drops: end.port.drops.saturating_sub(begin.port.drops),
+            switch_drops,
             round_ms: load.round_ms,
             flow_ms: load.flow_ms,
             held_max: summary.as_ref().and_then(|s| s["held_max"].as_u64()),
@@ -320,27 +332,31 @@ impl Drop for Lab {
     }
 }
 
-struct Mark {
-    cpu: CpuTimes,
-    port: PortStats,
-}
-
-impl Mark {
-    fn now(testbed: &Testbed) -> Result<Self, LabError> {
-        let cpu = CpuTimes::now().map_err(|source| LabError::Io { what: "reading /proc/stat", source })?;
-        Ok(Self { cpu, port: testbed.port_stats()? })
-    }
-}
-
+/// The machine and the port when measurement began and when it ended.
+#[derive(Default)]
 struct Marks {
-    begin: Result<Mark, LabError>,
-    end: Result<Mark, LabError>,
+    port: [Option<Result<PortStats, TestbedError>>; 2],
+    cpu: [Option<std::io::Result<CpuTimes>>; 2],
 }
 
-impl Default for Marks {
-    fn default() -> Self {
-        let zero = || Ok(Mark { cpu: CpuTimes::default(), port: PortStats::default() });
-        Self { begin: zero(), end: zero() }
+impl Marks {
+    // The CPU time that asking tc takes lies outside both marks.
+    fn begin(&mut self, testbed: &Testbed) {
+        self.port[0] = Some(testbed.port_stats());
+        self.cpu[0] = Some(CpuTimes::now());
+    }
+
+    fn end(&mut self, testbed: &Testbed) {
+        self.cpu[1] = Some(CpuTimes::now());
+        self.port[1] = Some(testbed.port_stats());
+    }
+
+    /// What was used and dropped between the two.
+    fn between(self) -> Result<(CpuTimes, u64), LabError> {
+        let [Some(port_begin), Some(port_end)] = self.port else { return Ok((CpuTimes::default(), 0)) };
+        let [Some(cpu_begin), Some(cpu_end)] = self.cpu else { return Ok((CpuTimes::default(), 0)) };
+        let told = |source| LabError::Io { what: "reading /proc/stat", source };
+        Ok((cpu_end.map_err(told)?.since(cpu_begin.map_err(told)?), port_end?.drops.saturating_sub(port_begin?.drops)))
     }
 }
 

@@ -110,6 +110,19 @@ pub enum LoadError {
 }
 
 impl LoadError {
+    /// Whether what was asked for cannot be, or not on this host, rather than that it went wrong.
+    #[must_use]
+    pub const fn is_refusal(&self) -> bool {
+        matches!(
+            self,
+            Self::Config(_)
+                | Self::NoSuchCc { .. }
+                | Self::Descriptors { .. }
+                | Self::Listen { .. }
+                | Self::Wire { .. }
+        )
+    }
+
     pub(crate) fn io(what: &'static str) -> impl Fn(io::Error) -> Self {
         move |source| Self::Io { what, source }
     }
@@ -124,6 +137,16 @@ fn connect_hint(error: &io::Error) -> &'static str {
         }
         _ => "",
     }
+}
+
+/// Raises the soft limit of file descriptors to the hard one: for a server, which cannot know how many will come.
+///
+/// # Errors
+/// When the limits cannot be read or set.
+pub fn make_all_room() -> Result<(), LoadError> {
+    let told = |e: nix::Error| LoadError::Io { what: "raising RLIMIT_NOFILE", source: e.into() };
+    let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE).map_err(told)?;
+    setrlimit(Resource::RLIMIT_NOFILE, hard, hard).map_err(told)
 }
 
 /// Makes room for `need` file descriptors: raises the soft limit to the hard one, and the hard one where that is allowed.

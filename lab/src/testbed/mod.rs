@@ -76,6 +76,14 @@ pub enum TestbedError {
     },
 }
 
+impl TestbedError {
+    /// Whether what was asked for cannot be, or not on this host, rather than that it went wrong.
+    #[must_use]
+    pub const fn is_refusal(&self) -> bool {
+        !matches!(self, Self::Io { .. })
+    }
+}
+
 /// What to build.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Spec {
@@ -305,8 +313,6 @@ impl Testbed {
     /// Addresses, neighbours, routes and sysctls of the receiver (`None`) or of a sender.
     fn create_host(&self, host: &Namespace, sender: Option<usize>) -> Result<(), TestbedError> {
         host.set_sysctls(&[
-            ("ipv6/conf/all/accept_dad", "0"),
-            ("ipv6/conf/default/accept_dad", "0"),
             ("ipv6/conf/default/router_solicitations", "0"),
             // What one connection learnt must not change the next one's start.
             ("ipv4/tcp_no_metrics_save", "1"),
@@ -322,7 +328,8 @@ impl Testbed {
         let mut batch = format!("link set lo up\nlink set {device} address {} up\n", mac(sender));
         for ipv6 in [false, true] {
             let me = sender.map_or(Self::receiver_address(ipv6), |k| Self::sender_address(k, ipv6));
-            batch += &format!("addr add {me}/{} dev {device} noprefixroute\n", if ipv6 { 64 } else { 16 });
+            let options = if ipv6 { "nodad noprefixroute" } else { "noprefixroute" };
+            batch += &format!("addr add {me}/{} dev {device} {options}\n", if ipv6 { 64 } else { 16 });
             let peers: Vec<Option<usize>> =
                 if sender.is_some() { vec![None] } else { (0..self.spec.hosts).map(Some).collect() };
             for peer in peers {

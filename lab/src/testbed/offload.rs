@@ -21,7 +21,7 @@ struct EthtoolValue {
 ///
 /// # Errors
 /// When the device is not there or does not know the setting.
-pub fn set_offloads(device: &str, on: bool) -> io::Result<()> {
+pub(super) fn set_offloads(device: &str, on: bool) -> io::Result<()> {
     let socket = UdpSocket::bind("0.0.0.0:0")?;
     for cmd in TSO_GSO_GRO {
         let mut value = EthtoolValue { cmd, data: on.into() };

@@ -11,7 +11,7 @@ use super::TestbedError;
 use super::namespace::Namespace;
 
 /// Every namespace of the lab is called this, a dash, and more.
-pub const PREFIX: &str = "ackgate";
+pub(super) const PREFIX: &str = "ackgate";
 const DIRECTORY: &str = "/run/ackgate-lab";
 
 /// One testbed as its file tells.

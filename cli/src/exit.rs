@@ -1,0 +1,54 @@
+//! Exit codes: 0 done, 1 it went wrong, 2 what was asked for cannot be (or not here), 130 stopped by a signal.
+
+use std::fmt;
+use std::process::ExitCode;
+
+use ackgate_lab::incast::LabError;
+use ackgate_lab::load::LoadError;
+use ackgate_lab::testbed::TestbedError;
+
+/// Wraps an error whose exit code is 2: a senseless value, a missing privilege or kernel feature.
+#[derive(Debug)]
+pub(crate) struct Refused(pub(crate) anyhow::Error);
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:#}", self.0)
+    }
+}
+
+impl std::error::Error for Refused {}
+
+/// Tells the error, if there is one, and gives the exit code.
+pub(crate) fn code(done: anyhow::Result<()>) -> ExitCode {
+    let Err(error) = done else { return ExitCode::SUCCESS };
+    // A reader that has seen enough (`| head`) is no failure.
+    if error.downcast_ref::<std::io::Error>().is_some_and(|e| e.kind() == std::io::ErrorKind::BrokenPipe) {
+        return ExitCode::SUCCESS;
+    }
+    eprintln!("ackgate: {}", told(&error));
+    let stopped = matches!(error.downcast_ref(), Some(LabError::Load(LoadError::Stopped)))
+        || matches!(error.downcast_ref(), Some(LoadError::Stopped));
+    let refused = error.is::<Refused>()
+        || error.downcast_ref().is_some_and(LabError::is_refusal)
+        || error.downcast_ref().is_some_and(LoadError::is_refusal)
+        || error.downcast_ref().is_some_and(TestbedError::is_refusal);
+    match (stopped, refused) {
+        (true, _) => ExitCode::from(130),
+        (false, true) => ExitCode::from(2),
+        (false, false) => ExitCode::FAILURE,
+    }
+}
+
+/// The error and its causes in one line; a cause that the error already quotes is not said twice.
+fn told(error: &anyhow::Error) -> String {
+    let mut text = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if text.is_empty() {
+            text = cause;
+        } else if !text.contains(&cause) {
+            text = format!("{text}: {cause}");
+        }
+    }
+    text
+}

@@ -1,0 +1,269 @@
+//! `ackgate lab`: the papers' edge testbed in network namespaces, measured or left standing to be tried by hand.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use ackgate_lab::guard::GuardConfig;
+use ackgate_lab::incast::{IncastConfig, IncastReport, Lab, Progress};
+use ackgate_lab::testbed::{self, Entry, Spec, Testbed};
+use ackgate_lab::units::{parse_bytes, parse_rate, parse_time};
+use clap::{Args, Subcommand, ValueEnum};
+
+use crate::load::{Shape, add_load, progress_bar};
+use crate::table::{Facts, print_json};
+
+/// What to do with the lab.
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    /// Build the testbed, run barrier-synchronised rounds, report, remove it.
+    Incast(Box<Incast>),
+    /// Leave a testbed standing, to try things by hand.
+    Up(Up),
+    /// Remove a testbed that `up` left.
+    Down {
+        /// Its name.
+        #[arg(default_value = "up")]
+        name: String,
+    },
+    /// Show the testbeds that stand, and how to enter them.
+    Show,
+    /// Remove what a crash left behind.
+    Clean {
+        /// Also testbeds that `up` left standing.
+        #[arg(long)]
+        all: bool,
+    },
+}
+
+#[derive(Args)]
+pub(crate) struct Incast {
+    #[command(flatten)]
+    shape: Shape,
+    #[command(flatten)]
+    network: Network,
+    #[command(flatten)]
+    guarding: Guarding,
+    /// Clamp segments to this size (MSS, bytes).
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(88..=1460))]
+    mss: Option<u32>,
+    /// Over IPv6.
+    #[arg(long)]
+    ipv6: bool,
+    /// Do not measure the un-congested ceiling first.
+    #[arg(long)]
+    no_ceiling: bool,
+    /// Print one JSON object instead of a table.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct Up {
+    /// Its name.
+    #[arg(long, default_value = "up")]
+    name: String,
+    #[command(flatten)]
+    network: Network,
+}
+
+/// The testbed.
+#[derive(Args)]
+pub(crate) struct Network {
+    /// Sender namespaces; the connections are spread over them.
+    #[arg(long, default_value_t = Spec::pac_edge().hosts)]
+    hosts: usize,
+    /// Rate of the switch port towards the receiver.
+    #[arg(long, default_value = "1gbit", value_parser = parse_rate)]
+    rate: u64,
+    /// Buffer of that port.
+    #[arg(long, value_name = "SIZE", default_value = "96KB", value_parser = parse_bytes)]
+    buffer: u64,
+    /// Bytes that the port may send at once after a pause; adds to the buffer. Smaller is truer, if the timers keep up.
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
+    burst: Option<u64>,
+    /// Leave TSO, GSO and GRO on.
+    #[arg(long)]
+    offloads: bool,
+    /// Floor of the senders' retransmission timeout (kernel: 200ms).
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    rto_min: Option<Duration>,
+    /// Senders' initial window in segments (kernel: 10).
+    #[arg(long, value_name = "SEGMENTS")]
+    initial_window: Option<u32>,
+    /// Let the receiver delay its ACKs as the kernel likes; the papers switch that off.
+    #[arg(long)]
+    delayed_ack: bool,
+    /// Negotiate ECN.
+    #[arg(long)]
+    ecn: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct Guarding {
+    /// Guard the receiver.
+    #[arg(long, value_enum, default_value_t = Policy::None)]
+    guard: Policy,
+    /// Longest time that the guard holds an ACK.
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    max_hold: Option<Duration>,
+    /// Another program than this one to guard with; it is called as `ackgate run` is.
+    #[arg(long, value_name = "PROGRAM", hide = true)]
+    guard_program: Option<PathBuf>,
+    /// Further arguments for the guard, after `--`.
+    #[arg(last = true, value_name = "GUARD_ARGUMENTS")]
+    guard_arguments: Vec<String>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Policy {
+    /// Leave the receiver alone.
+    None,
+    /// Proactive ACK control.
+    Pac,
+}
+
+impl Network {
+    fn spec(&self) -> Spec {
+        Spec {
+            hosts: self.hosts,
+            rate: self.rate,
+            buffer: self.buffer,
+            burst: self.burst.unwrap_or(Spec::pac_edge().burst),
+            offloads: self.offloads,
+            rto_min: self.rto_min,
+            initial_window: self.initial_window,
+            delayed_ack: self.delayed_ack,
+            ecn: self.ecn,
+        }
+    }
+}
+
+impl Guarding {
+    fn config(&self) -> Option<GuardConfig> {
+        (self.guard == Policy::Pac).then(|| GuardConfig {
+            program: self.guard_program.clone(),
+            policy: "pac".into(),
+            max_hold: self.max_hold,
+            extra: self.guard_arguments.clone(),
+        })
+    }
+}
+
+/// Runs one of the lab's commands.
+pub(crate) fn run(command: Command) -> anyhow::Result<()> {
+    match command {
+        Command::Incast(args) => incast(&args),
+        Command::Up(args) => {
+            let entry = Testbed::build_standing(args.network.spec(), &args.name)?;
+            describe(&entry)?;
+            Ok(())
+        }
+        Command::Down { name } => Ok(testbed::down(&name)?),
+        Command::Show => show(),
+        Command::Clean { all } => clean(all),
+    }
+}
+
+fn incast(args: &Incast) -> anyhow::Result<()> {
+    let stop = crate::stop::on_signals()?;
+    let shape = &args.shape;
+    let config = IncastConfig {
+        connections: shape.connections,
+        volume: shape.volume(),
+        rounds: shape.rounds,
+        warmup: shape.warmup,
+        cc: shape.cc.clone(),
+        mss: args.mss,
+        start: shape.start(),
+        fresh: shape.fresh,
+        ipv6: args.ipv6,
+        deadline: shape.deadline,
+        guard: args.guarding.config(),
+    };
+    let bar = progress_bar(u64::from(config.rounds), args.json);
+    let mut lab = Lab::new(args.network.spec())?;
+    let report = lab.run(&config, !args.no_ceiling, &stop, |progress| {
+        if let Progress::Round(_) = progress {
+            bar.inc(1);
+        }
+    });
+    bar.finish_and_clear();
+    let report = report?;
+    if args.json { print_json(&report) } else { Ok(facts(&report).print()?) }
+}
+
+fn facts(report: &IncastReport) -> Facts {
+    let mut facts = Facts::default();
+    facts
+        .add("connections", format!("{} from {} hosts, {} bytes each", report.connections, report.hosts, report.bytes))
+        .add("switch port", format!("{} Mb/s, {} bytes of buffer", report.rate_mbps, report.buffer))
+        .add("senders", report.cc.clone())
+        .add("guard", report.guard.clone());
+    add_load(&mut facts, &report.load);
+    facts.add(
+        "ceiling",
+        format!("{:.1} Mb/s without congestion, {:.1} by framing", report.ceiling_mbps, report.framing_limit_mbps),
+    );
+    facts.add("switch drops", report.switch_drops.to_string());
+    if let (Some(held), Some(hold)) = (report.held_max, &report.hold_us) {
+        facts.add("held", format!("at most {held} ACKs; p50 {} us, p99 {} us", hold["p50"], hold["p99"]));
+    }
+    facts.add("CPU, whole system", format!("{:.2} s, {:.2} s per GB", report.system_cpu_s, report.cpu_s_per_gb));
+    if let Some(message) = &report.message {
+        facts.add("note", message.clone());
+    }
+    facts
+}
+
+fn show() -> anyhow::Result<()> {
+    let entries = testbed::entries();
+    if entries.is_empty() {
+        writeln!(io::stdout(), "no testbed stands; `ackgate lab up` builds one")?;
+    }
+    for entry in entries {
+        describe(&entry)?;
+    }
+    Ok(())
+}
+
+/// A testbed's topology, and commands to enter it.
+fn describe(entry: &Entry) -> io::Result<()> {
+    let owner = match entry.owner {
+        None => "left standing; remove it with `ackgate lab down".to_owned() + &format!(" {}`", entry.id),
+        Some(owner) if owner.lives() => format!("in use by process {}", owner.pid),
+        Some(owner) => format!("left by process {}, which is gone; remove it with `ackgate lab clean`", owner.pid),
+    };
+    let mut namespaces = entry.namespaces.iter();
+    let (Some(receiver), Some(switch)) = (namespaces.next(), namespaces.next()) else { return Ok(()) };
+    let senders: Vec<&String> = namespaces.collect();
+    let mut out = io::stdout().lock();
+    writeln!(out, "testbed {} ({owner})", entry.id)?;
+    writeln!(out, "  receiver  {receiver}  device {}  {}", entry.device, Testbed::receiver_address(false))?;
+    writeln!(out, "  switch    {switch}  port to-recv is the bottleneck")?;
+    for (k, sender) in senders.iter().enumerate() {
+        writeln!(out, "  sender    {sender}  device tx0  {}", Testbed::sender_address(k, false))?;
+    }
+    let Some(first) = senders.first() else { return Ok(()) };
+    writeln!(out, "  try       ip netns exec {first} ackgate load serve &")?;
+    writeln!(out, "            ip netns exec {receiver} ackgate run --dev {} --buffer 96KB &", entry.device)?;
+    writeln!(
+        out,
+        "            ip netns exec {receiver} ackgate load pull {} -n 64",
+        Testbed::sender_address(0, false)
+    )?;
+    writeln!(out, "            tc -n {switch} -s qdisc show dev to-recv")
+}
+
+fn clean(all: bool) -> anyhow::Result<()> {
+    testbed::require_privilege()?;
+    let removed = testbed::clean(all)?;
+    let mut out = io::stdout().lock();
+    if removed.is_empty() {
+        writeln!(out, "nothing to clean")?;
+    }
+    for id in removed {
+        writeln!(out, "removed testbed {id}")?;
+    }
+    Ok(())
+}
