@@ -9,6 +9,7 @@
 
 extern crate alloc;
 
+pub mod budget;
 pub mod credit;
 pub mod flow;
 pub mod pac;

@@ -189,6 +189,7 @@ fn receive(config: &Config, gate: &Gate, flow: &Flow, segment: &Segment, now: Ti
     let wire = segment.wire_bytes();
     let paid = flow.owed.take_up_to(wire);
     gate.owed.sub(u64::from(paid));
+    gate.bytes.add(u64::from(wire));
     gate.interval_bytes.add(u64::from(wire));
     gate.interval_frames.add(u64::from(segment.frames));
     let pause = now.since(Time(flow.last_active.get())).0;
@@ -235,11 +236,18 @@ fn receive(config: &Config, gate: &Gate, flow: &Flow, segment: &Segment, now: Ti
             // Nobody asked: the sender uses an edge that it had kept.
             owe(gate, flow, flow.wire(u64::from(credit::remaining(flow, end))));
         }
-    } else if flow.held.get() > 0
+    } else {
+        gate.lost.add(1);
+        note_overtaken(flow, end);
+    }
+}
+
+/// A segment brought nothing new: if it is what a held ACK acknowledges, the sender's timer has overtaken the ACK.
+fn note_overtaken(flow: &Flow, end: SeqNumber) {
+    if flow.held.get() > 0
         && !end.after(SeqNumber(flow.ack_high.get()))
         && end.after(SeqNumber(flow.released_ack.get()))
     {
-        // The sender retransmits what a held ACK acknowledges: its timer has overtaken the ACK.
         flow.flags.raise(flag::OVERTAKEN);
     }
 }

@@ -75,6 +75,8 @@ pub struct Config {
     pub credit: bool,
     /// Whether anything is held; without, only windows are lowered.
     pub hold: bool,
+    /// Whether the budget is searched for, with `buffer` as its cap (see [`crate::budget`]).
+    pub auto: bool,
     /// Whether a PSH at the end of all that was received tells that the sender has nothing more to send (until the next
     /// request, or until the flow shows that it pushes in mid-stream).
     pub push_ends_response: bool,
@@ -107,6 +109,7 @@ impl Config {
             growth: Growth::PerByte,
             requests: Requests::Gate,
             credit: false,
+            auto: false,
             hold: true,
             push_ends_response: true,
             rtt: RttMethod::Handshake,

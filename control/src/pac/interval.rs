@@ -34,7 +34,7 @@ pub fn roll(config: &Config, gate: &Gate, now: Time) {
     let marked = gate.interval_marked.take().min(frames);
     let charged = gate.interval_charged.take();
     if frames > 0 {
-        gate.threshold.set(next_threshold(gate.threshold.get(), config.buffer, marked, frames));
+        gate.threshold.set(next_threshold(gate.threshold.get(), gate.cap.get(), marked, frames));
     }
     let held = gate.held.get() > 0;
     if bytes == 0 && !held {
@@ -55,11 +55,11 @@ pub fn roll(config: &Config, gate: &Gate, now: Time) {
 
 /// PAC Eq. 2, applied once per control interval, with α = `marked / frames`. The paper names no least threshold; below
 /// two full frames no ACK could ever be released next to another.
-fn next_threshold(threshold: u64, buffer: u64, marked: u64, frames: u64) -> u64 {
+fn next_threshold(threshold: u64, cap: u64, marked: u64, frames: u64) -> u64 {
     if marked > 0 {
         (threshold - threshold * marked / (2 * frames)).max(2 * FULL_FRAME)
     } else {
-        (threshold * 2).min(buffer)
+        (threshold * 2).min(cap)
     }
 }
 

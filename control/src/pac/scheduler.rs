@@ -17,6 +17,7 @@ use super::account::{Class, Outgoing, charge, edit, trigger};
 use super::config::{Config, MAX_LEVELS};
 use super::interval::{self, smooth, void_if_silent};
 use super::state::{Flow, Gate, State, flag};
+use crate::budget::Budget;
 use crate::credit;
 use crate::policy::{Action, FlowId, PacketId};
 use crate::segment::Edit;
@@ -88,6 +89,7 @@ pub struct Scheduler {
     ready: VecDeque<(Action, Span)>,
     tickets: u32,
     next_scan: Time,
+    budget: Budget,
     stats: Stats,
 }
 
@@ -103,6 +105,7 @@ impl Default for Scheduler {
             ready: VecDeque::new(),
             tickets: 0,
             next_scan: Time::ZERO,
+            budget: Budget::default(),
             stats: Stats::default(),
         }
     }
@@ -165,6 +168,9 @@ impl Scheduler {
             }
             let gate = state.gate();
             interval::roll(config, gate, now);
+            if config.auto {
+                self.budget.observe(config, gate, now);
+            }
             if self.force_oldest(config, state, now) {
                 continue;
             }

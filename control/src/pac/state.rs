@@ -6,7 +6,8 @@
 //! `in_flight = owed - written_off` is never negative.
 
 use super::cell::{U32, U64};
-use super::config::{Config, FULL_FRAME};
+use super::config::Config;
+use crate::budget::Budget;
 use crate::policy::FlowId;
 
 /// Receiver-wide state (PAC Algorithm 1, lines 1-3, and §III-C).
@@ -19,6 +20,8 @@ pub struct Gate {
     pub written_off: U64,
     /// Most bytes that may be in flight.
     pub threshold: U64,
+    /// Cap of the threshold: the buffer, or the budget that was found to suffice.
+    pub cap: U64,
     /// ACKs held now.
     pub held: U64,
     /// Budget in bytes that the scheduler waits for; 0 when it waits for none. Whoever sees it available clears it and
@@ -46,6 +49,10 @@ pub struct Gate {
     pub engaged: U64,
     /// Segments that arrived.
     pub arrivals: U64,
+    /// Wire bytes of data that arrived.
+    pub bytes: U64,
+    /// Data segments that arrived out of turn to fill a hole, or again: what loss looks like at the receiver.
+    pub lost: U64,
     /// Segments that passed at once.
     pub passed: U64,
     /// Times that Eq. 6 corrected the estimate.
@@ -61,7 +68,8 @@ impl Gate {
     #[must_use]
     pub fn new(config: &Config) -> Self {
         let gate = Self::default();
-        gate.threshold.set(config.buffer.max(2 * FULL_FRAME));
+        gate.cap.set(Budget::first(config));
+        gate.threshold.set(gate.cap.get());
         gate
     }
 

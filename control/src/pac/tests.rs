@@ -67,7 +67,6 @@ impl Host {
                 }
                 Action::Discard(packet) if self.split.contains(&packet) => self.split.retain(|held| *held != packet),
                 Action::Discard(packet) => self.discarded.push(packet),
-                Action::Probe(_) => panic!("PAC sends no probes"),
                 Action::Probe(_) => unreachable!("PAC sends no packets of its own"),
             }
         }

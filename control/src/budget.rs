@@ -1,0 +1,162 @@
+//! `--buffer auto`: the smallest budget that keeps the link busy while work is held back.
+//!
+//! In-flight bytes need to cover the path's bandwidth-delay product and what hides jitter; whatever the switch can buffer
+//! beyond that only adds delay. So nobody has to know the buffer. The search goes by throughput alone and never by
+//! overflowing the buffer on purpose:
+//!
+//! - **Start**: from a few frames up, by a quarter per epoch, until three epochs in a row bring no more throughput.
+//! - **Then**: while ACKs are held and throughput is below what the link has shown it can carry, up by an eighth; while
+//!   it is at that level, down by a little.
+//! - **Loss** seen at the receiver (holes that retransmissions fill) takes a quarter away and sets a ceiling, which rises
+//!   again slowly. **CE** acts through PAC's Eq. 2 on the threshold, below the budget.
+//!
+//! An epoch counts only if ACKs were held from its begin to its end: a link that is idle for want of work says nothing.
+
+use crate::pac::config::{Config, FULL_FRAME};
+use crate::pac::state::Gate;
+use crate::units::{Span, Time};
+
+/// The first budget, in full frames: half of what the shallowest port buffers hold.
+const FIRST: u64 = 16 * FULL_FRAME;
+/// The least budget: two grants of two segments.
+const LEAST: u64 = 4 * FULL_FRAME;
+/// Shortest epoch; also at least four mean RTTs.
+const EPOCH: Span = Span::millis(2);
+/// Share of the link's throughput, in 1/128, above which it counts as busy (97.6 %).
+const BUSY: u64 = 125;
+
+/// The search for the budget.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Budget {
+    since: Time,
+    bytes: u64,
+    lost: u64,
+    /// Highest throughput that the link has shown, bytes per 2^20 ns; forgets slowly.
+    best: u64,
+    /// Epochs in a row in which more budget brought no more throughput; the start ends with the third.
+    flat: u32,
+    ceiling: u64,
+}
+
+impl Budget {
+    /// The budget to begin with.
+    #[must_use]
+    pub fn first(config: &Config) -> u64 {
+        if config.auto { FIRST.min(config.buffer) } else { config.buffer }.max(2 * FULL_FRAME)
+    }
+
+    /// Looks at the gate; to be called whenever ACKs are held.
+    pub fn observe(&mut self, config: &Config, gate: &Gate, now: Time) {
+        let elapsed = now.since(self.since);
+        let epoch = EPOCH.max(Span(4 * gate.mean_rtt.get()));
+        if elapsed < epoch {
+            return;
+        }
+        let bytes = gate.bytes.get();
+        let arrived = bytes.wrapping_sub(self.bytes);
+        let lost = gate.lost.get() != self.lost;
+        (self.since, self.bytes, self.lost) = (now, bytes, gate.lost.get());
+        // The scheduler looks at least every few epochs while anything is held: a longer gap means that nothing was.
+        if elapsed > epoch * 4 {
+            return;
+        }
+        let rate = (arrived << 20) / elapsed.0.max(1);
+        let now_budget = gate.cap.get();
+        let top = if self.ceiling == 0 { config.buffer } else { self.ceiling.min(config.buffer) };
+        let next = if lost {
+            self.flat = 3;
+            self.ceiling = now_budget - now_budget / 8;
+            now_budget - now_budget / 4
+        } else if self.flat < 3 {
+            self.start(rate, now_budget)
+        } else if rate < self.best * BUSY / 128 {
+            now_budget + now_budget / 8
+        } else {
+            now_budget - now_budget / 64
+        };
+        self.ceiling += self.ceiling / 1024;
+        self.best = (self.best - self.best / 512).max(rate);
+        gate.cap.set(next.min(top).max(LEAST).min(config.buffer));
+        gate.threshold.set(gate.threshold.get().min(gate.cap.get()));
+    }
+
+    fn start(&mut self, rate: u64, budget: u64) -> u64 {
+        if rate > self.best + self.best / 32 {
+            self.flat = 0;
+        } else {
+            self.flat += 1;
+        }
+        if self.flat < 3 { budget + budget / 4 } else { budget / 2 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A link that carries `min(budget / rtt, rate)` while work is held.
+    fn search(config: &Config, rate: u64, rtt: Span, epochs: u32, mut each: impl FnMut(u32, &Gate)) -> u64 {
+        let gate = Gate::new(config);
+        let mut budget = Budget::default();
+        let mut now = Time(1);
+        budget.observe(config, &gate, now);
+        for epoch in 0..epochs {
+            now += EPOCH;
+            let carried = (gate.threshold.get() * EPOCH.0 / rtt.0).min(rate * EPOCH.0 / 1_000_000_000);
+            gate.bytes.add(carried);
+            each(epoch, &gate);
+            budget.observe(config, &gate, now);
+            gate.threshold.set(gate.cap.get());
+        }
+        gate.cap.get()
+    }
+
+    fn auto(buffer: u64) -> Config {
+        Config { auto: true, ..Config::credit(buffer) }
+    }
+
+    #[test]
+    fn it_settles_where_the_link_is_just_busy() {
+        // 1 Gb/s and 200 us: a bandwidth-delay product of 25 KB. 10 Gb/s and 100 us: 125 KB.
+        for (rate, rtt, product) in
+            [(125_000_000, Span::micros(200), 25_000), (1_250_000_000, Span::micros(100), 125_000)]
+        {
+            let found = search(&auto(1_000_000), rate, rtt, 500, |_, _| {});
+            assert!((product * 9 / 10..product * 3 / 2).contains(&found), "{found} for {product}");
+        }
+    }
+
+    #[test]
+    fn a_given_buffer_is_the_cap() {
+        let found = search(&auto(50_000), 1_250_000_000, Span::micros(100), 500, |_, gate| {
+            assert!(gate.cap.get() <= 50_000);
+        });
+        assert!(found > 40_000, "and it is used when the link needs more");
+    }
+
+    #[test]
+    fn loss_sets_a_ceiling() {
+        let mut peak_after_loss = 0;
+        search(&auto(1_000_000), 1_250_000_000, Span::micros(200), 100, |epoch, gate| {
+            if gate.cap.get() > 60_000 && epoch < 50 {
+                gate.lost.add(1);
+            }
+            if epoch >= 20 {
+                peak_after_loss = peak_after_loss.max(gate.cap.get());
+            }
+        });
+        assert!(peak_after_loss < 90_000, "{peak_after_loss}");
+    }
+
+    #[test]
+    fn without_held_work_nothing_is_learned() {
+        let config = auto(1_000_000);
+        let gate = Gate::new(&config);
+        let before = gate.cap.get();
+        let mut budget = Budget::default();
+        for second in 1..100 {
+            budget.observe(&config, &gate, Time::ZERO + Span::secs(second));
+        }
+        assert_eq!(gate.cap.get(), before);
+    }
+}
