@@ -1,0 +1,205 @@
+//! Constant-rate ACK shaper: what PAC (§II-D) shows not to work. Outgoing ACKs leave at a fixed rate, whatever they
+//! trigger and whatever is in flight.
+//!
+//! The paper gives rates (40 000, 60 000 and 80 000 packets per second) and nothing else. Decided here:
+//! - Burst 1: two ACKs are never closer than one period, or the shaper would itself make the bursts that it is to
+//!   prevent.
+//! - What is shaped: pure ACKs of all connections in one first-in-first-out queue. SYN, FIN, RST and data pass, since they are
+//!   not what the rate is about; a pure ACK that a data segment overtakes is at worst one duplicate.
+//! - The queue is bounded; beyond, ACKs pass unshaped. It is never a reason to lose an ACK, and queue / rate bounds
+//!   the delay.
+
+use alloc::collections::VecDeque;
+use core::fmt;
+
+use crate::policy::{Action, FlowId, PacketId, Policy, Verdict};
+use crate::segment::{Edit, Segment};
+use crate::units::{Span, Time};
+
+/// The shaper's parameters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// ACKs per second (PAC §II-D: 40 000 to 80 000).
+    pub rate: u32,
+    /// Most ACKs held at once; beyond, they pass.
+    pub queue: u32,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self { rate: 60_000, queue: 4_096 }
+    }
+}
+
+/// A value that makes no sense, in words for the person who set it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ConfigError(pub &'static str);
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0)
+    }
+}
+
+impl core::error::Error for ConfigError {}
+
+/// The shaper of one receiver.
+#[derive(Debug)]
+pub struct Shaper {
+    period: Span,
+    limit: usize,
+    queue: VecDeque<PacketId>,
+    /// When the next ACK may leave.
+    next: Time,
+    held_max: usize,
+}
+
+impl Shaper {
+    /// A shaper with these parameters.
+    ///
+    /// # Errors
+    /// When a parameter makes no sense.
+    pub fn new(config: Config) -> Result<Self, ConfigError> {
+        if config.rate == 0 {
+            return Err(ConfigError("the rate must be at least 1 packet per second"));
+        }
+        if u64::from(config.queue) > u64::from(config.rate) {
+            return Err(ConfigError("the queue would hold ACKs for more than a second: at most `rate` packets"));
+        }
+        Ok(Self {
+            period: Span(1_000_000_000 / u64::from(config.rate)),
+            limit: config.queue as usize,
+            queue: VecDeque::new(),
+            next: Time::ZERO,
+            held_max: 0,
+        })
+    }
+
+    /// ACKs held now.
+    #[must_use]
+    pub fn held(&self) -> usize {
+        self.queue.len()
+    }
+
+    /// Most ACKs held at once so far.
+    #[must_use]
+    pub const fn held_max(&self) -> usize {
+        self.held_max
+    }
+}
+
+impl Policy for Shaper {
+    fn handle_ingress(&mut self, _: Time, _: FlowId, _: &Segment) -> Edit {
+        Edit::NONE
+    }
+
+    fn handle_egress(&mut self, now: Time, _: FlowId, segment: &Segment, packet: PacketId) -> Verdict {
+        if !segment.is_pure_ack() || self.queue.len() >= self.limit {
+            return Verdict::PASS;
+        }
+        if self.queue.is_empty() && self.next <= now {
+            self.next = now + self.period;
+            return Verdict::PASS;
+        }
+        self.queue.push_back(packet);
+        self.held_max = self.held_max.max(self.queue.len());
+        Verdict::Hold
+    }
+
+    fn poll_action(&mut self, now: Time) -> Option<Action> {
+        if now < self.next {
+            return None;
+        }
+        let packet = self.queue.pop_front()?;
+        // From the moment it was due: a host that polls late does not lower the rate, as long as it polls within a
+        // period of it.
+        let due = if now.since(self.next) < self.period { self.next } else { now };
+        self.next = due + self.period;
+        Some(Action::Release(packet, Edit::NONE))
+    }
+
+    fn poll_timeout(&self) -> Option<Time> {
+        (!self.queue.is_empty()).then_some(self.next)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::segment::Flags;
+    use alloc::vec::Vec;
+    use proptest::prelude::*;
+
+    const ACK: Segment = Segment { flags: Flags::ACK, ..BLANK };
+    const BLANK: Segment = Segment {
+        seq: crate::seq::SeqNumber(0),
+        ack: crate::seq::SeqNumber(0),
+        flags: Flags(0),
+        window: 0,
+        payload: 0,
+        frames: 1,
+        header: 66,
+        ce: false,
+        sack: false,
+        mss: 0,
+        wscale: None,
+        timestamps: None,
+    };
+
+    #[test]
+    fn acks_leave_at_the_rate_and_in_order() {
+        let mut shaper = Shaper::new(Config { rate: 40_000, queue: 100 }).unwrap();
+        let passed = (0..5).filter(|&n| shaper.handle_egress(Time(7), FlowId(n), &ACK, PacketId(n)) == Verdict::PASS);
+        assert_eq!(passed.count(), 1, "only the first finds the link unused");
+        let mut left = Vec::new();
+        while let Some(due) = shaper.poll_timeout() {
+            assert_eq!(shaper.poll_action(Time(due.0 - 1)), None, "not before its time");
+            left.push((due.0, shaper.poll_action(due)));
+        }
+        let expected = (1..5).map(|n| (7 + u64::from(n) * 25_000, Some(Action::Release(PacketId(n), Edit::NONE))));
+        assert!(left.into_iter().eq(expected), "PAC §II-D: 40 000 per second is one in 25 us");
+    }
+
+    #[test]
+    fn only_pure_acks_are_shaped() {
+        let mut shaper = Shaper::new(Config::default()).unwrap();
+        let data = Segment { payload: 100, ..ACK };
+        let syn = Segment { flags: Flags::SYN | Flags::ACK, ..ACK };
+        for segment in [data, syn, data] {
+            assert_eq!(shaper.handle_egress(Time(1), FlowId(0), &segment, PacketId(0)), Verdict::PASS);
+        }
+    }
+
+    #[test]
+    fn a_full_queue_lets_pass_and_nonsense_is_refused() {
+        let mut shaper = Shaper::new(Config { rate: 10, queue: 2 }).unwrap();
+        let verdicts: Vec<_> = (0..4).map(|n| shaper.handle_egress(Time(1), FlowId(0), &ACK, PacketId(n))).collect();
+        assert_eq!(verdicts, [Verdict::PASS, Verdict::Hold, Verdict::Hold, Verdict::PASS]);
+        assert!(Shaper::new(Config { rate: 0, queue: 1 }).is_err());
+        assert!(Shaper::new(Config { rate: 10, queue: 11 }).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn no_more_than_the_rate_in_any_stretch(gaps in proptest::collection::vec(0u64..40_000, 1..300)) {
+            let config = Config { rate: 60_000, queue: 300 };
+            let mut shaper = Shaper::new(config).unwrap();
+            let mut now = Time(0);
+            let mut left = Vec::new();
+            for (n, gap) in gaps.iter().enumerate() {
+                now += Span(*gap);
+                while let Some(due) = shaper.poll_timeout().filter(|due| *due <= now) {
+                    prop_assert!(shaper.poll_action(due).is_some());
+                    left.push(due);
+                }
+                if shaper.handle_egress(now, FlowId(0), &ACK, PacketId(n as u32)) == Verdict::PASS {
+                    left.push(now);
+                }
+            }
+            prop_assert_eq!(left.len() + shaper.held(), gaps.len());
+            for pair in left.windows(2) {
+                prop_assert!(pair[1].since(pair[0]) >= Span(1_000_000_000 / 60_000));
+            }
+        }
+    }
+}
