@@ -13,6 +13,7 @@ pub mod budget;
 pub mod credit;
 pub mod flow;
 pub mod ictcp;
+pub mod m21;
 pub mod pac;
 pub mod policy;
 pub mod rwnd;
