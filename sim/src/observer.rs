@@ -132,7 +132,7 @@ pub trait Observer {
         let _ = (now, at, bytes, packets);
     }
 
-    /// A sender's window or bytes in flight changed.
+    /// A sender's window or bytes in flight changed; all zero once its connection has ended.
     fn congestion(&mut self, now: Time, connection: u32, state: &Congestion) {
         let _ = (now, connection, state);
     }
@@ -164,4 +164,95 @@ pub struct Nobody;
 
 impl Observer for Nobody {
     const ENABLED: bool = false;
+}
+
+/// An observer that may be left out.
+impl<O: Observer> Observer for Option<O> {
+    const ENABLED: bool = O::ENABLED;
+
+    fn begin(&mut self, interfaces: &[Interface]) {
+        self.iter_mut().for_each(|observer| observer.begin(interfaces));
+    }
+
+    fn packet(&mut self, now: Time, at: Point, way: Way, packet: &Packet) {
+        self.iter_mut().for_each(|observer| observer.packet(now, at, way, packet));
+    }
+
+    fn dropped(&mut self, now: Time, at: Point, packet: &Packet, reason: DropReason) {
+        self.iter_mut().for_each(|observer| observer.dropped(now, at, packet, reason));
+    }
+
+    fn queue(&mut self, now: Time, at: Point, bytes: u64, packets: u32) {
+        self.iter_mut().for_each(|observer| observer.queue(now, at, bytes, packets));
+    }
+
+    fn congestion(&mut self, now: Time, connection: u32, state: &Congestion) {
+        self.iter_mut().for_each(|observer| observer.congestion(now, connection, state));
+    }
+
+    fn timeout(&mut self, now: Time, connection: u32) {
+        self.iter_mut().for_each(|observer| observer.timeout(now, connection));
+    }
+
+    fn gate(&mut self, now: Time, host: u32, state: &Gate) {
+        self.iter_mut().for_each(|observer| observer.gate(now, host, state));
+    }
+
+    fn round_begins(&mut self, now: Time, round: u32) {
+        self.iter_mut().for_each(|observer| observer.round_begins(now, round));
+    }
+
+    fn round_ends(&mut self, now: Time, round: u32, took: Span) {
+        self.iter_mut().for_each(|observer| observer.round_ends(now, round, took));
+    }
+}
+
+/// Two observers see the same run.
+impl<A: Observer, B: Observer> Observer for (A, B) {
+    const ENABLED: bool = A::ENABLED || B::ENABLED;
+
+    fn begin(&mut self, interfaces: &[Interface]) {
+        self.0.begin(interfaces);
+        self.1.begin(interfaces);
+    }
+
+    fn packet(&mut self, now: Time, at: Point, way: Way, packet: &Packet) {
+        self.0.packet(now, at, way, packet);
+        self.1.packet(now, at, way, packet);
+    }
+
+    fn dropped(&mut self, now: Time, at: Point, packet: &Packet, reason: DropReason) {
+        self.0.dropped(now, at, packet, reason);
+        self.1.dropped(now, at, packet, reason);
+    }
+
+    fn queue(&mut self, now: Time, at: Point, bytes: u64, packets: u32) {
+        self.0.queue(now, at, bytes, packets);
+        self.1.queue(now, at, bytes, packets);
+    }
+
+    fn congestion(&mut self, now: Time, connection: u32, state: &Congestion) {
+        self.0.congestion(now, connection, state);
+        self.1.congestion(now, connection, state);
+    }
+
+    fn timeout(&mut self, now: Time, connection: u32) {
+        self.0.timeout(now, connection);
+        self.1.timeout(now, connection);
+    }
+
+    fn gate(&mut self, now: Time, host: u32, state: &Gate) {
+        self.0.gate(now, host, state);
+        self.1.gate(now, host, state);
+    }
+
+    fn round_begins(&mut self, now: Time, round: u32) {
+        self.0.round_begins(now, round);
+        self.1.round_begins(now, round);
+    }
+
+    fn round_ends(&mut self, now: Time, round: u32, took: Span) {
+        self.0.round_ends(now, round, took);
+        self.1.round_ends(now, round, took);
+    }
 }

@@ -1,5 +1,8 @@
 //! What is left of a run when it is over: tables, JSON and CSV, captures, time series, plots.
 
+pub mod chart;
 pub mod flat;
 pub mod pcap;
+pub mod run;
+pub mod series;
 pub mod table;

@@ -92,6 +92,12 @@ impl Output {
         self.rows.contains_key(&point.fingerprint)
     }
 
+    /// This point's row, if it is there.
+    #[must_use]
+    pub fn row(&self, point: &Point) -> Option<&[String]> {
+        self.rows.get(&point.fingerprint).map(Vec::as_slice)
+    }
+
     /// Adds a row, and appends it to the file at once.
     ///
     /// # Errors

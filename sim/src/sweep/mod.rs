@@ -9,10 +9,12 @@
 mod file;
 mod plan;
 mod pool;
+mod summary;
 mod vary;
 
 pub use file::Output;
 pub use plan::{Plan, Point, Shard};
+pub use summary::{plot, summary};
 pub use vary::Vary;
 
 use crate::report::Report;

@@ -32,6 +32,14 @@ pub struct Point {
     pub fingerprint: u64,
 }
 
+impl Point {
+    /// How much there is to simulate, in bytes of traffic: longer points start first, and progress is measured in it.
+    #[must_use]
+    pub fn work(&self) -> u128 {
+        work(&self.scenario)
+    }
+}
+
 /// A part of a sweep: number `k` of `n`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shard {
@@ -130,12 +138,12 @@ impl Plan {
     /// The points of one shard: a contiguous piece of the order with about 1/n of the expected work.
     #[must_use]
     pub fn shard(&self, shard: Shard) -> &[Point] {
-        let total: u128 = self.points.iter().map(|point| work(&point.scenario)).sum();
+        let total: u128 = self.points.iter().map(Point::work).sum();
         let bound = |k: u32| total * u128::from(k) / u128::from(shard.n);
         // A point belongs to the shard in whose share of the work its middle lies, which leaves none out.
         let mut done = 0;
         let middles = self.points.iter().map(|point| {
-            let work = work(&point.scenario);
+            let work = point.work();
             done += work;
             done - work / 2 - 1
         });
@@ -146,8 +154,8 @@ impl Plan {
     }
 }
 
-/// How much there is to simulate, in bytes of traffic: what decides which point starts first.
-pub(super) fn work(scenario: &Scenario) -> u128 {
+/// Bytes of all traffic.
+fn work(scenario: &Scenario) -> u128 {
     let groups = scenario.background.iter().map(|group| (&group.workload, group.senders));
     let groups = std::iter::once((&scenario.workload, scenario.senders)).chain(groups);
     let traffic: u128 = groups.map(|(workload, senders)| bytes(workload, senders, scenario)).sum();

@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::plan::{Point, work};
+use super::plan::Point;
 
 /// Runs every point with `run` on `threads` threads (0: as many as there are cores) and hands each result to `done`,
 /// one at a time, in the order in which they come.
@@ -17,7 +17,7 @@ pub(super) fn run_all<R: Send, E: Send>(
     done: impl FnMut(&Point, R) -> Result<(), E> + Send,
 ) -> Result<(), E> {
     let mut order: Vec<&Point> = points.to_vec();
-    order.sort_by_cached_key(|point| std::cmp::Reverse(work(&point.scenario)));
+    order.sort_by_cached_key(|point| std::cmp::Reverse(point.work()));
     let next = AtomicUsize::new(0);
     let sink = Mutex::new((done, None));
     let worker = || {

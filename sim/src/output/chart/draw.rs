@@ -1,0 +1,205 @@
+//! From charts to SVG elements.
+
+use std::fmt::Write;
+
+use super::axis::{Fitted, label};
+use super::{COLOURS, Chart, Series, Style};
+
+/// Width of the document and room around the plotting areas, in pixels.
+const WIDTH: f64 = 860.0;
+const LEFT: f64 = 76.0;
+const RIGHT: f64 = 22.0;
+/// Height of a panel's own heading and legend, and of its axis labels below.
+const ABOVE: f64 = 34.0;
+const BELOW: f64 = 48.0;
+/// Room that a letter of legend text takes; text cannot be measured without a font.
+const LETTER: f64 = 6.6;
+
+const FONT: &str = "font-family=\"system-ui, 'Segoe UI', 'Helvetica Neue', 'DejaVu Sans', Arial, sans-serif\"";
+const INK: &str = "#1f2328";
+const FAINT: &str = "#59636e";
+const GRID: &str = "#e4e7eb";
+
+/// SVG text. Writing to a string cannot fail, so results of `write!` are let go.
+struct Canvas(String);
+
+impl Canvas {
+    fn put(&mut self, text: std::fmt::Arguments<'_>) {
+        let _ = self.0.write_fmt(text);
+    }
+
+    fn line(&mut self, from: (f64, f64), to: (f64, f64), colour: &str, width: f64, dash: &str) {
+        let dash = if dash.is_empty() { String::new() } else { format!(" stroke-dasharray=\"{dash}\"") };
+        let ((x1, y1), (x2, y2)) = (from, to);
+        self.put(format_args!(
+            "<line x1=\"{x1:.1}\" y1=\"{y1:.1}\" x2=\"{x2:.1}\" y2=\"{y2:.1}\" stroke=\"{colour}\" stroke-width=\"{width}\"{dash}/>\n"
+        ));
+    }
+
+    fn text(&mut self, at: (f64, f64), text: &str, attributes: &str) {
+        let (x, y) = at;
+        self.put(format_args!("<text x=\"{x:.1}\" y=\"{y:.1}\" {attributes}>{}</text>\n", escape(text)));
+    }
+}
+
+pub(super) fn document(title: &str, subtitle: &str, panels: &[Chart]) -> String {
+    let heading = match (title.is_empty(), subtitle.is_empty()) {
+        (true, true) => 10.0,
+        (false, true) | (true, false) => 40.0,
+        (false, false) => 60.0,
+    };
+    let height = heading + panels.iter().map(|panel| ABOVE + panel.height + BELOW).sum::<f64>() + 6.0;
+    let mut canvas = Canvas(String::new());
+    canvas.put(format_args!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height:.0}\" width=\"{WIDTH}\" height=\"{height:.0}\" {FONT} font-size=\"12\" fill=\"{INK}\">\n"
+    ));
+    canvas.put(format_args!("<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n"));
+    if !title.is_empty() {
+        canvas.text((LEFT, 28.0), title, "font-size=\"17\" font-weight=\"600\"");
+    }
+    if !subtitle.is_empty() {
+        let y = if title.is_empty() { 28.0 } else { 48.0 };
+        canvas.text((LEFT, y), subtitle, &format!("fill=\"{FAINT}\""));
+    }
+    let mut top = heading;
+    for (number, panel) in panels.iter().enumerate() {
+        draw_panel(&mut canvas, panel, top, number);
+        top += ABOVE + panel.height + BELOW;
+    }
+    canvas.put(format_args!("</svg>\n"));
+    canvas.0
+}
+
+fn draw_panel(canvas: &mut Canvas, chart: &Chart, top: f64, number: usize) {
+    let (left, right) = (LEFT, WIDTH - RIGHT);
+    let (upper, lower) = (top + ABOVE, top + ABOVE + chart.height);
+    let curves = || chart.series.iter().filter(|series| series.style != Style::Ticks);
+    let points = || chart.series.iter().flat_map(|series| series.points.iter());
+    let heights = curves().flat_map(|series| {
+        let band = series.band.iter().flat_map(|(low, high)| [*low, *high]);
+        series.points.iter().map(|point| point.1).chain(band)
+    });
+    let heights = heights.chain(chart.levels.iter().map(|level| level.1));
+    let x = chart.x.fit(points().map(|point| point.0), left, right, 9.0);
+    let y = chart.y.fit(heights, lower, upper, (chart.height / 42.0).max(2.0));
+
+    for (value, text) in &y.ticks {
+        let Some(at) = y.pixel(*value) else { continue };
+        canvas.line((left, at), (right, at), GRID, 1.0, "");
+        canvas.text((left - 8.0, at + 4.0), text, &format!("text-anchor=\"end\" fill=\"{FAINT}\""));
+    }
+    for (value, text) in &x.ticks {
+        let Some(at) = x.pixel(*value) else { continue };
+        canvas.line((at, upper), (at, lower), GRID, 1.0, "");
+        canvas.line((at, lower), (at, lower + 4.0), FAINT, 1.0, "");
+        canvas.text((at, lower + 18.0), text, &format!("text-anchor=\"middle\" fill=\"{FAINT}\""));
+    }
+    canvas.line((left, lower), (right, lower), FAINT, 1.0, "");
+    canvas.text(((left + right) / 2.0, lower + 36.0), &chart.x.label, "text-anchor=\"middle\"");
+    let middle = (upper + lower) / 2.0;
+    let turned = format!("text-anchor=\"middle\" transform=\"rotate(-90 18 {middle:.1})\"");
+    canvas.text((18.0, middle), &chart.y.label, &turned);
+
+    canvas.put(format_args!(
+        "<clipPath id=\"panel{number}\"><rect x=\"{left}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{:.1}\"/></clipPath>\n",
+        upper - 6.0,
+        right - left + 6.0,
+        chart.height + 7.0
+    ));
+    canvas.put(format_args!("<g clip-path=\"url(#panel{number})\">\n"));
+    for (name, value) in &chart.levels {
+        let Some(at) = y.pixel(*value) else { continue };
+        canvas.line((left, at), (right, at), FAINT, 1.0, "5 4");
+        canvas.text((right - 4.0, at - 4.0), name, &format!("text-anchor=\"end\" font-size=\"11\" fill=\"{FAINT}\""));
+    }
+    for (series, colour) in chart.series.iter().zip(COLOURS.iter().cycle()) {
+        draw_series(canvas, series, colour, &x, &y, lower);
+    }
+    canvas.put(format_args!("</g>\n"));
+    legend(canvas, chart, upper - 12.0);
+}
+
+/// Title and legend in one line above the panel.
+fn legend(canvas: &mut Canvas, chart: &Chart, y: f64) {
+    #[expect(clippy::cast_precision_loss, reason = "a few letters")]
+    let room = |text: &str| text.chars().count() as f64 * LETTER;
+    if !chart.title.is_empty() {
+        canvas.text((LEFT, y), &chart.title, "font-weight=\"600\" font-size=\"13\"");
+    }
+    if chart.series.len() == 1 && !chart.title.is_empty() && chart.series[0].style != Style::Ticks {
+        return;
+    }
+    let mut x = WIDTH - RIGHT - chart.series.iter().map(|series| room(&series.name) + 36.0).sum::<f64>() + 12.0;
+    for (series, colour) in chart.series.iter().zip(COLOURS.iter().cycle()) {
+        match series.style {
+            Style::Ticks => canvas.line((x + 9.0, y), (x + 9.0, y - 9.0), colour, 2.0, ""),
+            _ => canvas.line((x, y - 4.0), (x + 18.0, y - 4.0), colour, 2.2, ""),
+        }
+        if series.style == Style::Marks {
+            canvas.put(format_args!(
+                "<circle cx=\"{:.1}\" cy=\"{:.1}\" r=\"3.2\" fill=\"{colour}\"/>\n",
+                x + 9.0,
+                y - 4.0
+            ));
+        }
+        canvas.text((x + 23.0, y), &series.name, "");
+        x += room(&series.name) + 36.0;
+    }
+}
+
+fn draw_series(canvas: &mut Canvas, series: &Series, colour: &str, x: &Fitted, y: &Fitted, foot: f64) {
+    if series.style == Style::Ticks {
+        for at in series.points.iter().filter_map(|point| x.pixel(point.0)) {
+            canvas.line((at, foot), (at, foot - 9.0), colour, 1.4, "");
+        }
+        return;
+    }
+    let edge = |pick: fn(&(f64, f64)) -> f64| {
+        let ends = series.points.iter().zip(&series.band);
+        ends.filter_map(move |(point, band)| Some((x.pixel(point.0)?, y.pixel(pick(band))?))).collect::<Vec<_>>()
+    };
+    if !series.band.is_empty() {
+        let outline = edge(|band| band.1).into_iter().chain(edge(|band| band.0).into_iter().rev());
+        canvas.put(format_args!("<polygon points=\"{}\" fill=\"{colour}\" fill-opacity=\"0.15\"/>\n", path(outline)));
+    }
+    let pixels: Vec<Option<(f64, f64)>> =
+        series.points.iter().map(|point| Some((x.pixel(point.0)?, y.pixel(point.1)?))).collect();
+    for run in pixels.split(Option::is_none).filter(|run| !run.is_empty()) {
+        let run: Vec<(f64, f64)> = run.iter().copied().flatten().collect();
+        if series.style == Style::Area {
+            let (first, last) = (run[0].0, run[run.len() - 1].0);
+            let outline = [(first, foot)].into_iter().chain(run.iter().copied()).chain([(last, foot)]);
+            canvas
+                .put(format_args!("<polygon points=\"{}\" fill=\"{colour}\" fill-opacity=\"0.18\"/>\n", path(outline)));
+        }
+        let width = if series.style == Style::Marks { 2.2 } else { 1.3 };
+        canvas.put(format_args!(
+            "<polyline points=\"{}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"{width}\" stroke-linejoin=\"round\"/>\n",
+            path(run.into_iter())
+        ));
+    }
+    if series.style == Style::Marks {
+        for (point, pixel) in series.points.iter().zip(&pixels) {
+            let Some((cx, cy)) = pixel else { continue };
+            let said = format!("{}: {}, {}", series.name, short(point.0), short(point.1));
+            canvas.put(format_args!(
+                "<circle cx=\"{cx:.1}\" cy=\"{cy:.1}\" r=\"3.4\" fill=\"{colour}\" stroke=\"#ffffff\"><title>{}</title></circle>\n",
+                escape(&said)
+            ));
+        }
+    }
+}
+
+fn path(points: impl Iterator<Item = (f64, f64)>) -> String {
+    points.map(|(x, y)| format!("{x:.1},{y:.1}")).collect::<Vec<_>>().join(" ")
+}
+
+/// A value as a reader wants it said.
+fn short(value: f64) -> String {
+    let text = label(value, if value.abs() < 10.0 { 3 } else { 1 });
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
+}
+
+fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}

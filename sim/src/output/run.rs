@@ -1,0 +1,192 @@
+//! One run for people: its figures as a table, its course as a plot.
+
+use super::chart::{self, Axis, Chart, Scale, Style};
+use super::series::{Count, Level, Series};
+use super::table::{figure, table};
+use crate::report::{Quantiles, Report};
+use crate::scenario::{Capacity, Scenario, Scheme};
+
+/// Points of a curve at most: more than a screen shows.
+const MAX_POINTS: usize = 720;
+
+/// The figures of a run, grouped.
+#[must_use]
+pub fn summary(report: &Report) -> String {
+    let whole = |count: u64| {
+        #[expect(clippy::cast_precision_loss, reason = "for reading")]
+        let count = count as f64;
+        figure(count)
+    };
+    let spread =
+        |times: &Quantiles| format!("p50 {}  p99 {}  max {}", figure(times.p50), figure(times.p99), figure(times.max));
+    let mut rows: Vec<(&str, String)> = vec![
+        ("senders, scheme, seed", format!("{}, {}, {}", report.senders, report.scheme, report.seed)),
+        (
+            "goodput",
+            format!(
+                "{} Mb/s (throughput {}, link use {:.1} %)",
+                figure(report.goodput_mbps),
+                figure(report.throughput_mbps),
+                report.link_use * 100.0
+            ),
+        ),
+        ("rounds", format!("{}, of which {} with a timeout", report.rounds, report.rounds_with_timeout)),
+        ("timeouts", format!("{} ({} spurious)", whole(report.rto_timeouts), whole(report.spurious_timeouts))),
+        ("retransmits", format!("{} ({} fast)", whole(report.retransmits), whole(report.fast_retransmits))),
+        ("drops, marks", format!("{}, {}", whole(report.drops), whole(report.marks))),
+        ("round, ms", spread(&report.round_ms)),
+        ("flow, ms", spread(&report.flow_ms)),
+        ("queue, bytes", format!("mean {}  max {}", figure(report.queue_bytes.mean), whole(report.queue_bytes.max))),
+        ("RTT, us", spread(&report.rtt_us)),
+        ("fairness", format!("{:.3}", report.fairness)),
+    ];
+    if report.background_goodput_mbps > 0.0 {
+        rows.push(("background", format!("{} Mb/s", figure(report.background_goodput_mbps))));
+    }
+    if report.held_max > 0 {
+        rows.push(("held", format!("at most {}; us: {}", whole(report.held_max), spread(&report.hold_us))));
+    }
+    #[expect(clippy::cast_precision_loss, reason = "for reading")]
+    let speed = report.packets_delivered as f64 / report.wall_s.max(1e-9);
+    rows.push((
+        "simulated",
+        format!(
+            "{} s, {} data packets, {} events, in {:.3} s ({} packets/s)",
+            figure(report.simulated_s),
+            whole(report.packets_delivered),
+            whole(report.events),
+            report.wall_s,
+            figure(speed)
+        ),
+    ));
+    if !report.complete {
+        rows.push(("INCOMPLETE", "the time limit ended the run before all traffic was through".into()));
+    }
+    let rows: Vec<Vec<String>> = rows.into_iter().map(|(name, value)| vec![name.to_owned(), value]).collect();
+    table(&["figure".into(), "value".into()], &rows)
+}
+
+/// The course of a run as SVG: queue, delivery and timeouts, bytes in flight against what the scheme allows, held
+/// packets.
+#[must_use]
+pub fn plot(scenario: &Scenario, report: &Report, series: &Series) -> String {
+    let course = Course::of(series);
+    let x = Axis { label: format!("time ({})", course.unit), scale: Scale::Linear, range: Some((0.0, course.end)) };
+    let panel = |title: &str, label: &str, series: Vec<chart::Series>, levels: Vec<(String, f64)>| Chart {
+        title: title.into(),
+        x: x.clone(),
+        y: Axis { label: label.into(), scale: Scale::Linear, range: None },
+        series,
+        levels,
+        height: 150.0,
+    };
+    let curve = |name: &str, style, points| chart::Series { name: name.into(), points, band: Vec::new(), style };
+    let kilo = |level, max| course.level(series, level, max, 1e3);
+
+    #[expect(clippy::cast_precision_loss, reason = "for drawing")]
+    let buffer = match scenario.switch.buffer {
+        Capacity::Bytes(bytes) => vec![("buffer".to_owned(), bytes as f64 / 1e3)],
+        _ => Vec::new(),
+    };
+    #[expect(clippy::cast_precision_loss, reason = "for drawing")]
+    let link = vec![("link".to_owned(), scenario.network.rate.0 as f64 / 1e6)];
+    let mut delivered = vec![curve("delivered", Style::Area, course.delivered(series))];
+    let timeouts = course.events(series, Count::Timeouts);
+    if !timeouts.is_empty() {
+        delivered.push(curve("timeouts", Style::Ticks, timeouts));
+    }
+    let mut flight = vec![curve("unacknowledged", Style::Line, kilo(Level::InFlight, false))];
+    let guarded = scenario.scheme != Scheme::None;
+    if guarded {
+        flight.push(curve("in flight, as the scheme sees it", Style::Line, kilo(Level::GateInFlight, false)));
+        flight.push(curve("allowed", Style::Line, kilo(Level::GateThreshold, false)));
+    }
+    let queue = vec![
+        curve("largest", Style::Line, kilo(Level::Queue, true)),
+        curve("mean", Style::Area, kilo(Level::Queue, false)),
+    ];
+    let mut panels = vec![
+        panel("Queue at the bottleneck", "queue (KB)", queue, buffer),
+        panel("Payload delivered", "rate (Mb/s)", delivered, link),
+        panel("In flight, all senders", "bytes (KB)", flight, Vec::new()),
+    ];
+    if guarded {
+        let held = vec![curve("held", Style::Area, course.level(series, Level::Held, true, 1.0))];
+        panels.push(panel("ACKs held by the scheme", "packets", held, Vec::new()));
+    }
+    let title = format!("{} senders, scheme {}", report.senders, report.scheme);
+    let subtitle = format!(
+        "goodput {} Mb/s; {} of {} rounds with a timeout; {} drops; seed {}",
+        figure(report.goodput_mbps),
+        report.rounds_with_timeout,
+        report.rounds,
+        report.drops,
+        report.seed
+    );
+    chart::svg(&title, &subtitle, &panels)
+}
+
+/// Bins taken together until they fit a screen.
+struct Course {
+    bins: usize,
+    together: usize,
+    unit: &'static str,
+    /// Nanoseconds of the unit.
+    scale: f64,
+    /// End of the run, in the unit.
+    end: f64,
+}
+
+#[expect(clippy::cast_precision_loss, reason = "for drawing")]
+impl Course {
+    fn of(series: &Series) -> Self {
+        let bins = series.len();
+        let nanos = (bins - 1) as f64 * series.width().0 as f64 + series.length(bins - 1);
+        let (unit, scale) = if nanos >= 2e9 {
+            ("s", 1e9)
+        } else if nanos >= 2e6 {
+            ("ms", 1e6)
+        } else {
+            ("us", 1e3)
+        };
+        Self { bins, together: bins.div_ceil(MAX_POINTS), unit, scale, end: nanos / scale }
+    }
+
+    /// One point for each group of bins: its middle, and what `value` makes of it.
+    fn points(&self, series: &Series, value: impl Fn(std::ops::Range<usize>, f64) -> f64) -> Vec<(f64, f64)> {
+        let width = series.width().0 as f64;
+        let groups = (0..self.bins).step_by(self.together);
+        let points = groups.map(|first| {
+            let group = first..(first + self.together).min(self.bins);
+            let length: f64 = group.clone().map(|bin| series.length(bin)).sum();
+            ((first as f64 * width + length / 2.0) / self.scale, value(group, length))
+        });
+        points.collect()
+    }
+
+    fn level(&self, series: &Series, level: Level, max: bool, unit: f64) -> Vec<(f64, f64)> {
+        self.points(series, |group, length| {
+            let value = if max {
+                group.map(|bin| series.max(bin, level)).fold(0.0, f64::max)
+            } else {
+                group.map(|bin| series.mean(bin, level) * series.length(bin)).sum::<f64>() / length
+            };
+            value / unit
+        })
+    }
+
+    /// Payload per time, in Mb/s.
+    fn delivered(&self, series: &Series) -> Vec<(f64, f64)> {
+        self.points(series, |group, length| {
+            let bytes: u64 = group.map(|bin| series.count(bin, Count::Delivered)).sum();
+            bytes as f64 * 8e3 / length
+        })
+    }
+
+    /// A point for each group in which something was counted.
+    fn events(&self, series: &Series, count: Count) -> Vec<(f64, f64)> {
+        let mut points = self.points(series, |group, _| group.map(|bin| series.count(bin, count) as f64).sum());
+        points.retain(|point| point.1 > 0.0);
+        points
+    }
+}
