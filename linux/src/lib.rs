@@ -1,1 +1,31 @@
-//! The network for real: BPF programs, ACK holding and the daemon loop.
+//! The network for real: PAC on an interface of this machine.
+//!
+//! ```text
+//! network ──► tc ingress (BPF): account ──────────────────► TCP, container, VM
+//!                   │ shared memory: Gate, Flow                    │
+//! network ◄── release ◄── scheduler ◄── hold back-end ◄── tc egress (BPF): pass, or hold
+//! ```
+//!
+//! [`Guard`] is the whole of it: it loads the programs ([`datapath`]), attaches them ([`attach`]), and runs the scheduler
+//! of `control` over what they hold ([`hold`]). While nothing is held it sleeps, and no packet reaches it.
+//!
+//! Fail open, always: what the programs do not understand passes, what cannot be held passes, and when the daemon
+//! shows no sign of life everything passes. However it ends, the device is left as it was.
+
+pub mod attach;
+pub mod datapath;
+pub mod device;
+pub mod error;
+pub mod guard;
+pub mod hold;
+pub mod shared;
+
+mod emitter;
+mod frames;
+mod skel;
+mod sweep;
+mod sys;
+
+pub use error::Error;
+pub use guard::{Guard, Options, Outcome, Snapshot, Summary};
+pub use sys::now;

@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+/*
+ * The packet path of a guarded device: tc ingress accounts, tc egress passes or holds.
+ *
+ * Both programs let everything through that they do not understand, have no room for, or could not hold: the verdict is
+ * TC_ACT_UNSPEC ("go on with whatever else is attached") except for a frame that was taken. What is held goes to the
+ * daemon, which releases it past this hook. A daemon that shows no sign of life holds nothing.
+ */
+#include <linux/bpf.h>
+#include <linux/pkt_cls.h>
+#include <stdbool.h>
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+
+#include "intf.h"
+#include "pac.h"
+#include "packet.h"
+
+#define RING_BYTES (4u << 20)
+/* Unread bytes in the ring from which the daemon is woken even if it waits for something else. */
+#define RING_ALARM (RING_BYTES / 4)
+
+struct gate gate;
+struct books books;
+__u64 fixed_clock;
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, MAX_FLOWS);
+	__type(key, __u32);
+	__type(value, struct flow);
+} flows SEC(".maps");
+
+/* Address of each entry of `flows`, for whoever removes it. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, MAX_FLOWS);
+	__type(key, __u32);
+	__type(value, struct flow_key);
+} keys SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, MAX_FLOWS);
+	__type(key, struct flow_key);
+	__type(value, __u32);
+} flow_ids SEC(".maps");
+
+/* Entries that were given back; those never used are handed out by `books.fresh`. */
+struct {
+	__uint(type, BPF_MAP_TYPE_STACK);
+	__uint(max_entries, MAX_FLOWS);
+	__type(value, __u32);
+} free_ids SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, RING_BYTES);
+} ring SEC(".maps");
+
+struct small_record {
+	struct held held;
+	__u8 frame[SMALL_FRAME];
+};
+
+struct large_record {
+	struct held held;
+	__u8 frame[MAX_FRAME];
+};
+
+static __always_inline __u64 clock(void)
+{
+	return settings.fixed_time ? fixed_clock : bpf_ktime_get_ns();
+}
+
+static __always_inline void count_reject(enum reject reject)
+{
+	if (reject == NOT_TCP)
+		add64(&books.not_tcp, 1);
+	else if (reject == FRAGMENT)
+		add64(&books.fragments, 1);
+	else
+		add64(&books.malformed, 1);
+}
+
+/* A free entry, or one that was never used; at least `settings.capacity` when there is none. */
+static __always_inline __u32 new_id(void)
+{
+	__u64 fresh;
+	__u32 id;
+
+	if (bpf_map_pop_elem(&free_ids, &id) == 0)
+		return id;
+	if (get64(&books.fresh) >= settings.capacity)
+		return settings.capacity;
+	fresh = __sync_fetch_and_add(&books.fresh, 1);
+	if (fresh >= settings.capacity)
+		add64(&books.fresh, -1ull);
+	return fresh;
+}
+
+/* Whether a segment makes us remember its connection: a SYN while there is room for half-open connections, or anything
+ * that our own side sends in mid-stream. Nobody outside can fill the table with packets that our side does not answer. */
+static __always_inline bool opens(const struct segment *segment, bool ingress)
+{
+	if (segment->flags & SYN)
+		return get64(&gate.half_open) < settings.max_half_open && !(ingress && segment->flags & ACK);
+	return !ingress && !(segment->flags & (FIN | RST));
+}
+
+__noinline int remember(const struct flow_key *key)
+{
+	struct flow_key *slot;
+	__u32 id;
+
+	if (!key)
+		return -1;
+	id = new_id();
+	if (id >= settings.capacity) {
+		add64(&books.unguarded, 1);
+		return -1;
+	}
+	slot = bpf_map_lookup_elem(&keys, &id);
+	if (slot)
+		*slot = *key;
+	if (bpf_map_update_elem(&flow_ids, key, &id, BPF_NOEXIST)) {
+		__u32 *known = bpf_map_lookup_elem(&flow_ids, key);
+
+		bpf_map_push_elem(&free_ids, &id, 0);
+		if (!known) {
+			add64(&books.unguarded, 1);
+			return -1;
+		}
+		id = *known;
+	}
+	return id;
+}
+
+static __always_inline struct flow *find_flow(const struct packet *packet, bool ingress, __u32 *id)
+{
+	__u32 *known = bpf_map_lookup_elem(&flow_ids, &packet->key);
+
+	if (known) {
+		*id = *known;
+	} else {
+		if (!opens(&packet->segment, ingress))
+			return NULL;
+		*id = remember(&packet->key);
+	}
+	return bpf_map_lookup_elem(&flows, id);
+}
+
+static __always_inline void describe(const struct __sk_buff *skb, const struct outgoing *out, __u32 id, __u64 now,
+				     struct held *held)
+{
+	held->time = now;
+	held->flow = id;
+	held->ack = out->ack;
+	held->frame_length = skb->len;
+	held->tag = skb->vlan_present ? skb->vlan_tci : 0;
+	held->tag_protocol = skb->vlan_present ? bpf_ntohs(skb->vlan_proto) : 0;
+	held->class = out->class;
+	held->bits = (out->ece ? HELD_ECE : 0) | (out->data ? HELD_DATA : 0);
+}
+
+static __always_inline bool copy_small(struct __sk_buff *skb, const struct outgoing *out, __u32 id, __u64 now,
+				       __u64 wake)
+{
+	struct small_record *record;
+	__u32 length = skb->len;
+
+	record = bpf_ringbuf_reserve(&ring, sizeof(*record), 0);
+	if (!record)
+		return false;
+	describe(skb, out, id, now, &record->held);
+	if (length < 1 || length > SMALL_FRAME || bpf_skb_load_bytes(skb, 0, record->frame, length)) {
+		bpf_ringbuf_discard(record, BPF_RB_NO_WAKEUP);
+		return false;
+	}
+	bpf_ringbuf_submit(record, wake);
+	return true;
+}
+
+static __always_inline bool copy_large(struct __sk_buff *skb, const struct outgoing *out, __u32 id, __u64 now,
+				       __u64 wake)
+{
+	struct large_record *record;
+	__u32 length = skb->len;
+
+	record = bpf_ringbuf_reserve(&ring, sizeof(*record), 0);
+	if (!record)
+		return false;
+	describe(skb, out, id, now, &record->held);
+	if (length < 1 || length > MAX_FRAME || bpf_skb_load_bytes(skb, 0, record->frame, length)) {
+		bpf_ringbuf_discard(record, BPF_RB_NO_WAKEUP);
+		return false;
+	}
+	bpf_ringbuf_submit(record, wake);
+	return true;
+}
+
+/* The daemon is woken by the first frame that is held. While frames wait it is woken by budget (see `ingress`), and reads
+ * what came in between then. */
+static __always_inline int take_by_ring(struct __sk_buff *skb, const struct outgoing *out, __u32 id, __u64 now)
+{
+	bool urgent = out->first || bpf_ringbuf_query(&ring, BPF_RB_AVAIL_DATA) > RING_ALARM;
+	__u64 wake = urgent ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP;
+	bool copied;
+
+	if (skb->len <= SMALL_FRAME)
+		copied = copy_small(skb, out, id, now, wake);
+	else
+		copied = skb->len <= MAX_FRAME && copy_large(skb, out, id, now, wake);
+	if (!copied)
+		return TC_ACT_UNSPEC;
+	return settings.take == TAKE_STOLEN ? TC_ACT_STOLEN : bpf_redirect(0, 0);
+}
+
+static __always_inline int take_by_redirect(struct __sk_buff *skb, const struct outgoing *out, __u32 id, __u64 now)
+{
+	struct held held = {};
+
+	if (skb->len > MAX_FRAME)
+		return TC_ACT_UNSPEC;
+	describe(skb, out, id, now, &held);
+	if (bpf_skb_change_head(skb, sizeof(held), 0))
+		return TC_ACT_UNSPEC;
+	/* The head is there now: this cannot fail. */
+	bpf_skb_store_bytes(skb, 0, &held, sizeof(held), 0);
+	return bpf_redirect(settings.hold_ifindex, 0);
+}
+
+SEC("tc")
+int ingress(struct __sk_buff *skb)
+{
+	__u64 now = clock();
+	struct packet packet = {};
+	struct flow *flow;
+	enum reject reject;
+	__u32 id;
+
+	reject = parse(skb, true, &packet);
+	if (reject) {
+		count_reject(reject);
+		return TC_ACT_UNSPEC;
+	}
+	flow = find_flow(&packet, true, &id);
+	if (!flow)
+		return TC_ACT_UNSPEC;
+	if (account_ingress(&gate, flow, &packet.segment, now)) {
+		/* The wake-up is what counts; a record that is discarded carries it as well as one that is read. */
+		void *record = bpf_ringbuf_reserve(&ring, sizeof(__u64), 0);
+
+		if (record)
+			bpf_ringbuf_discard(record, BPF_RB_FORCE_WAKEUP);
+	}
+	return TC_ACT_UNSPEC;
+}
+
+SEC("tc")
+int egress(struct __sk_buff *skb)
+{
+	__u64 now = clock();
+	struct packet packet = {};
+	struct outgoing out = {};
+	int verdict = TC_ACT_UNSPEC;
+	struct flow *flow;
+	enum reject reject;
+	__u32 id;
+
+	reject = parse(skb, false, &packet);
+	if (reject) {
+		count_reject(reject);
+		return TC_ACT_UNSPEC;
+	}
+	flow = find_flow(&packet, false, &id);
+	if (!flow || !account_egress(&gate, flow, &packet.segment, now, &out))
+		return TC_ACT_UNSPEC;
+	if (since(now, get64(&gate.heartbeat)) <= settings.stale)
+		verdict = settings.take == TAKE_REDIRECT ? take_by_redirect(skb, &out, id, now)
+							 : take_by_ring(skb, &out, id, now);
+	if (verdict == TC_ACT_UNSPEC) {
+		add64(&books.overflow, 1);
+		pass_after_all(&gate, flow, &out, now);
+	}
+	return verdict;
+}
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -1,0 +1,696 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * PAC's packet path: control/src/pac/account.rs and interval.rs, function by function and in the same order. Why things
+ * are as they are is said there; a differential test holds the two equal.
+ *
+ * Beyond the model there is only concurrency: counters are atomic, and a compare-and-swap that loses SWAP_TRIES times
+ * gives up, which errs by one packet and is made good by the decay of unpaid charges.
+ */
+#ifndef ACKGATE_PAC_H
+#define ACKGATE_PAC_H
+
+#include "packet.h"
+
+#define USUAL_MSS 1448
+#define USUAL_HEADER 66
+#define LONGEST_RTT 1000000000ull
+#define FULL_FRAME 1514ull
+#define LARGEST_REQUEST 1024
+#define SWAP_TRIES 16
+
+const volatile struct settings settings;
+
+struct outgoing {
+	__u32 class;
+	__u32 ack;
+	bool ece;
+	bool data;
+	/* Nothing else was held. */
+	bool first;
+};
+
+struct trigger {
+	__u64 wire;
+	__u32 increment;
+};
+
+static __always_inline __u32 max_u32(__u32 a, __u32 b)
+{
+	return a > b ? a : b;
+}
+
+static __always_inline __u64 max_u64(__u64 a, __u64 b)
+{
+	return a > b ? a : b;
+}
+
+static __always_inline __u64 min_u64(__u64 a, __u64 b)
+{
+	return a < b ? a : b;
+}
+
+static __always_inline __u64 saturating_sub(__u64 a, __u64 b)
+{
+	return a > b ? a - b : 0;
+}
+
+static __always_inline __u64 get64(const __u64 *cell)
+{
+	return *(const volatile __u64 *)cell;
+}
+
+static __always_inline __u32 get32(const __u32 *cell)
+{
+	return *(const volatile __u32 *)cell;
+}
+
+static __always_inline void set64(__u64 *cell, __u64 value)
+{
+	*(volatile __u64 *)cell = value;
+}
+
+static __always_inline void set32(__u32 *cell, __u32 value)
+{
+	*(volatile __u32 *)cell = value;
+}
+
+static __always_inline void add64(__u64 *cell, __u64 n)
+{
+	__sync_fetch_and_add(cell, n);
+}
+
+static __always_inline void add32(__u32 *cell, __u32 n)
+{
+	__sync_fetch_and_add(cell, n);
+}
+
+static __always_inline bool replace64(__u64 *cell, __u64 old, __u64 new)
+{
+	return __sync_val_compare_and_swap(cell, old, new) == old;
+}
+
+static __always_inline __u64 take64(__u64 *cell)
+{
+	return __sync_lock_test_and_set(cell, 0);
+}
+
+static __always_inline __u32 take32(__u32 *cell)
+{
+	return __sync_lock_test_and_set(cell, 0);
+}
+
+static __always_inline __u64 take_up_to64(__u64 *cell, __u64 n)
+{
+	__u64 now = get64(cell);
+
+	for (int i = 0; i < SWAP_TRIES; i++) {
+		__u64 taken = min_u64(now, n);
+		__u64 seen = __sync_val_compare_and_swap(cell, now, now - taken);
+
+		if (seen == now)
+			return taken;
+		now = seen;
+	}
+	return 0;
+}
+
+static __always_inline __u32 take_up_to32(__u32 *cell, __u32 n)
+{
+	__u32 now = get32(cell);
+
+	for (int i = 0; i < SWAP_TRIES; i++) {
+		__u32 taken = now < n ? now : n;
+		__u32 seen = __sync_val_compare_and_swap(cell, now, now - taken);
+
+		if (seen == now)
+			return taken;
+		now = seen;
+	}
+	return 0;
+}
+
+static __always_inline void raise_flags(struct flow *flow, __u32 bits)
+{
+	__sync_fetch_and_or(&flow->flags, bits);
+}
+
+static __always_inline void lower_flags(struct flow *flow, __u32 bits)
+{
+	__sync_fetch_and_and(&flow->flags, ~bits);
+}
+
+static __always_inline bool any_flag(const struct flow *flow, __u32 bits)
+{
+	return get32(&flow->flags) & bits;
+}
+
+static __always_inline __u64 since(__u64 now, __u64 earlier)
+{
+	return saturating_sub(now, earlier);
+}
+
+/* state.rs */
+
+static __always_inline __u64 in_flight(const struct gate *gate)
+{
+	return saturating_sub(get64(&gate->owed), get64(&gate->written_off));
+}
+
+static __always_inline bool admits(const struct gate *gate, __u64 trigger)
+{
+	__u64 bytes = in_flight(gate);
+
+	return bytes == 0 || bytes + trigger <= get64(&gate->threshold);
+}
+
+static __always_inline __u64 round_trip(const struct flow *flow)
+{
+	return (__u64)get32(&flow->rtt) + get32(&flow->added_delay);
+}
+
+static __always_inline __u64 flow_wire(const struct flow *flow, __u64 payload)
+{
+	return payload + payload * get32(&flow->header) / max_u32(get32(&flow->mss), 1);
+}
+
+/* interval.rs */
+
+static __always_inline __u64 smooth(__u64 old, __u64 sample)
+{
+	return old == 0 ? sample : old - old / 8 + sample / 8;
+}
+
+static __always_inline __u64 bandwidth(__u64 bytes, __u64 elapsed)
+{
+	return (bytes << 20) / max_u64(elapsed, 1);
+}
+
+static __always_inline __u64 next_threshold(__u64 threshold, __u64 marked, __u64 frames)
+{
+	if (marked > 0)
+		return max_u64(threshold - threshold * marked / (2 * frames), 2 * FULL_FRAME);
+	return min_u64(threshold * 2, settings.buffer);
+}
+
+static __always_inline void correct(struct gate *gate, __u64 now_bandwidth, __u64 usual, __u64 marked, __u64 frames,
+				    __u64 charged)
+{
+	__u64 scaled = get64(&gate->smooth_in_flight) * (now_bandwidth * 1024 / max_u64(usual, 1)) / 1024;
+	__u64 target = frames > 0 ? scaled * 2 * frames / (2 * frames - marked) : scaled;
+	__u64 excess = saturating_sub(in_flight(gate), max_u64(target, charged));
+
+	if (excess > 0) {
+		add64(&gate->written_off, excess);
+		add64(&gate->corrections, 1);
+	}
+}
+
+/* Once per control interval: kept out of line, away from the path of every packet. */
+__noinline int end_interval(struct gate *gate, __u64 elapsed)
+{
+	__u64 bytes, frames, marked, charged, now_bandwidth, usual, owed, written_off;
+	bool held;
+
+	if (!gate)
+		return 0;
+	bytes = take64(&gate->interval_bytes);
+	frames = take64(&gate->interval_frames);
+	marked = min_u64(take64(&gate->interval_marked), frames);
+	charged = take64(&gate->interval_charged);
+	if (frames > 0)
+		set64(&gate->threshold, next_threshold(get64(&gate->threshold), marked, frames));
+	held = get64(&gate->held) > 0;
+	if (bytes == 0 && !held)
+		return 0;
+	now_bandwidth = bandwidth(bytes, elapsed);
+	usual = get64(&gate->smooth_bandwidth);
+	if (held && now_bandwidth * 1000 <= usual * settings.lambda_permille)
+		correct(gate, now_bandwidth, usual, marked, frames, charged);
+	set64(&gate->smooth_bandwidth, smooth(usual, now_bandwidth));
+	set64(&gate->smooth_in_flight, smooth(get64(&gate->smooth_in_flight), in_flight(gate)));
+	owed = get64(&gate->owed);
+	written_off = get64(&gate->written_off);
+	if (written_off > owed)
+		replace64(&gate->written_off, written_off, owed);
+	return 0;
+}
+
+static __always_inline void roll(struct gate *gate, __u64 now)
+{
+	__u64 start = get64(&gate->interval_start), elapsed;
+
+	if (start == 0) {
+		replace64(&gate->interval_start, 0, now);
+		return;
+	}
+	elapsed = since(now, start);
+	if (elapsed < max_u64(get64(&gate->mean_rtt), settings.min_interval) ||
+	    !replace64(&gate->interval_start, start, now))
+		return;
+	end_interval(gate, elapsed);
+}
+
+static __always_inline void roll_flow(struct gate *gate, struct flow *flow, __u64 now)
+{
+	__u64 start = get64(&flow->interval_start), elapsed = since(now, start);
+	__u64 bytes, now_bandwidth, before;
+
+	if (start != 0 && elapsed < max_u64(round_trip(flow), settings.min_interval))
+		return;
+	set64(&flow->interval_start, now);
+	bytes = take32(&flow->interval_bytes);
+	if (start == 0)
+		return;
+	now_bandwidth = bandwidth(bytes, elapsed);
+	before = get64(&flow->last_bandwidth);
+	set64(&flow->last_bandwidth, now_bandwidth);
+	if (now_bandwidth * 1000 <= before * settings.lambda_permille) {
+		__u32 slow = get32(&flow->slow_intervals) + 1;
+
+		set32(&flow->slow_intervals, slow);
+		if (slow >= 2)
+			raise_flags(flow, FLOW_AVOIDANCE);
+	} else {
+		set32(&flow->slow_intervals, 0);
+	}
+	set64(&gate->mean_rtt, smooth(get64(&gate->mean_rtt), round_trip(flow)));
+}
+
+static __always_inline void void_debt(struct gate *gate, struct flow *flow)
+{
+	__u64 debt;
+
+	if (get32(&flow->owed) == 0)
+		return;
+	debt = take32(&flow->owed);
+	if (debt > 0) {
+		add64(&gate->owed, -debt);
+		take_up_to64(&gate->written_off, debt);
+		add64(&gate->voided, debt);
+	}
+}
+
+/* account.rs */
+
+static __always_inline void close_handshake(struct gate *gate, struct flow *flow)
+{
+	if (any_flag(flow, FLOW_HALF_OPEN)) {
+		lower_flags(flow, FLOW_HALF_OPEN);
+		take_up_to64(&gate->half_open, 1);
+	}
+}
+
+__noinline int open_flow(struct gate *gate, struct flow *flow, __u64 now)
+{
+	if (!gate || !flow)
+		return 0;
+	void_debt(gate, flow);
+	close_handshake(gate, flow);
+	set32(&flow->flags, FLOW_KNOWN);
+	set64(&flow->last_seen, now);
+	set64(&flow->last_active, now);
+	set64(&flow->handshake_start, 0);
+	set64(&flow->ts_start, 0);
+	set64(&flow->interval_start, 0);
+	set64(&flow->last_bandwidth, 0);
+	set64(&flow->size, 0);
+	set32(&flow->mss, USUAL_MSS);
+	set32(&flow->header, USUAL_HEADER);
+	set32(&flow->window, settings.initial_window * USUAL_MSS);
+	set32(&flow->last_response, 0);
+	set32(&flow->interval_bytes, 0);
+	set32(&flow->slow_intervals, 0);
+	set32(&flow->rtt, 0);
+	set32(&flow->added_delay, 0);
+	add32(&flow->generation, 1);
+	return 0;
+}
+
+static __always_inline void start_handshake(struct gate *gate, struct flow *flow)
+{
+	raise_flags(flow, FLOW_HALF_OPEN);
+	add64(&gate->half_open, 1);
+}
+
+static __always_inline void sample_handshake(struct gate *gate, struct flow *flow, const struct segment *segment,
+					     __u64 now)
+{
+	__u64 start = take64(&flow->handshake_start);
+
+	if (start != 0 && segment->flags & ACK) {
+		__u64 rtt = min_u64(since(now, start), LONGEST_RTT);
+
+		set32(&flow->rtt, rtt);
+		set64(&gate->mean_rtt, smooth(get64(&gate->mean_rtt), rtt));
+	}
+}
+
+static __always_inline void sample_timestamp(struct flow *flow, const struct segment *segment, __u64 now)
+{
+	__u64 start = get64(&flow->ts_start);
+
+	if (segment->timestamps && start != 0 && seq_distance(segment->tsecr, get32(&flow->ts_value)) >= 0) {
+		set64(&flow->ts_start, 0);
+		set32(&flow->rtt, smooth(get32(&flow->rtt), min_u64(since(now, start), LONGEST_RTT)));
+	}
+}
+
+static __always_inline bool has_no_more(const struct flow *flow)
+{
+	__u32 flags = get32(&flow->flags);
+	bool pushed = settings.push_ends_response && (flags & (FLOW_PUSHED | FLOW_PUSHES_MIDWAY)) == FLOW_PUSHED;
+
+	return (pushed || flags & FLOW_PEER_DONE) && !(flags & FLOW_RECOVERING);
+}
+
+static __always_inline void end_response(struct flow *flow)
+{
+	__u64 size = take64(&flow->size);
+
+	if (size > 0)
+		set32(&flow->last_response, size > ~0u ? ~0u : size);
+	set64(&flow->interval_start, 0);
+	set64(&flow->last_bandwidth, 0);
+}
+
+static __always_inline void receive(struct gate *gate, struct flow *flow, const struct segment *segment, __u64 now)
+{
+	__u32 wire = wire_bytes(segment), paid, frame, end;
+	__u64 pause;
+
+	paid = take_up_to32(&flow->owed, wire);
+	add64(&gate->owed, -(__u64)paid);
+	add64(&gate->interval_bytes, wire);
+	add64(&gate->interval_frames, segment->frames);
+	pause = since(now, get64(&flow->last_active));
+	set64(&flow->last_active, now);
+	set32(&flow->header, segment->header);
+	frame = segment->payload / max_u32(segment->frames, 1);
+	if (frame > get32(&flow->mss))
+		set32(&flow->mss, frame);
+	if (segment->ce) {
+		add64(&gate->interval_marked, segment->frames);
+		raise_flags(flow, FLOW_AVOIDANCE);
+	}
+	roll_flow(gate, flow, now);
+	add32(&flow->interval_bytes, segment->payload);
+
+	end = segment_end(segment);
+	if (!any_flag(flow, FLOW_RECEIVED) || seq_distance(end, get32(&flow->received)) > 0) {
+		if (any_flag(flow, FLOW_PUSHED)) {
+			if (pause > max_u64(settings.silence, 2ull * get32(&flow->rtt)))
+				end_response(flow);
+			else
+				raise_flags(flow, FLOW_PUSHES_MIDWAY);
+		}
+		add64(&flow->size, segment->payload);
+		set32(&flow->received, end);
+		raise_flags(flow, FLOW_RECEIVED);
+		if (segment->flags & PSH)
+			raise_flags(flow, FLOW_PUSHED);
+		else
+			lower_flags(flow, FLOW_PUSHED);
+		if (segment->flags & FIN)
+			raise_flags(flow, FLOW_CLOSING | FLOW_PEER_DONE);
+		if (has_no_more(flow))
+			void_debt(gate, flow);
+	} else if (get32(&flow->held) > 0 && seq_distance(end, get32(&flow->ack_high)) <= 0 &&
+		   seq_distance(end, get32(&flow->released_ack)) > 0) {
+		raise_flags(flow, FLOW_OVERTAKEN);
+	}
+}
+
+static __always_inline bool account_ingress(struct gate *gate, struct flow *flow, const struct segment *segment,
+					    __u64 now)
+{
+	__u64 wanted;
+
+	roll(gate, now);
+	add64(&gate->arrivals, 1);
+	if (segment->flags & SYN) {
+		if (!(segment->flags & ACK)) {
+			open_flow(gate, flow, now);
+			start_handshake(gate, flow);
+		}
+		sample_handshake(gate, flow, segment, now);
+	} else if (!any_flag(flow, FLOW_KNOWN)) {
+		open_flow(gate, flow, now);
+	}
+	set64(&flow->last_seen, now);
+	if (segment->flags & RST) {
+		close_handshake(gate, flow);
+		raise_flags(flow, FLOW_CLOSING);
+		void_debt(gate, flow);
+	} else if (!(segment->flags & SYN)) {
+		if (any_flag(flow, FLOW_HALF_OPEN)) {
+			sample_handshake(gate, flow, segment, now);
+			close_handshake(gate, flow);
+		}
+		if (segment->payload > 0 || segment->flags & FIN)
+			receive(gate, flow, segment, now);
+	}
+	if (settings.timestamps)
+		sample_timestamp(flow, segment, now);
+	wanted = get64(&gate->wanted);
+	return wanted > 0 && admits(gate, wanted) && replace64(&gate->wanted, wanted, 0);
+}
+
+static __always_inline __u32 increment(const struct flow *flow, __u32 acked, const struct outgoing *out)
+{
+	__u32 mss = get32(&flow->mss);
+
+	if (out->ece || out->class == CLASS_URGENT)
+		return 0;
+	if (any_flag(flow, FLOW_AVOIDANCE))
+		return (__u64)mss * mss / max_u32(get32(&flow->window), mss);
+	return settings.per_byte_growth ? acked : mss;
+}
+
+static __always_inline struct trigger trigger_of(const struct flow *flow, const struct outgoing *out)
+{
+	struct trigger trigger = {};
+	__u32 mss = get32(&flow->mss), window = get32(&flow->window), response, acked;
+	__u64 most;
+	__s32 ahead;
+	bool hole;
+
+	switch (out->class) {
+	case CLASS_HANDSHAKE:
+		trigger.wire = flow_wire(flow, (__u64)settings.initial_window * mss);
+		return trigger;
+	case CLASS_REQUEST:
+		response = get32(&flow->last_response);
+		trigger.wire = flow_wire(flow, response == 0 || window < response ? window : response);
+		return trigger;
+	case CLASS_STALE:
+		return trigger;
+	}
+	ahead = seq_distance(out->ack, get32(&flow->released_ack));
+	acked = ahead > 0 ? ahead : 0;
+	hole = any_flag(flow, FLOW_RECEIVED) && seq_distance(get32(&flow->received), out->ack) > 0;
+	if (acked == 0 && out->class == CLASS_URGENT && hole) {
+		trigger.wire = flow_wire(flow, mss);
+		return trigger;
+	}
+	if (acked == 0 || has_no_more(flow))
+		return trigger;
+	trigger.increment = increment(flow, acked, out);
+	most = (__u64)max_u32(window, acked) + mss;
+	trigger.wire = flow_wire(flow, min_u64((__u64)acked + trigger.increment, most));
+	return trigger;
+}
+
+static __always_inline void charge(struct gate *gate, struct flow *flow, const struct outgoing *out,
+				   const struct trigger *trigger, __u64 now)
+{
+	__u32 window = get32(&flow->window);
+	__u32 wire = min_u64(min_u64(trigger->wire, ~0u), ~0u - get32(&flow->owed));
+
+	if (wire > 0) {
+		add32(&flow->owed, wire);
+		add64(&gate->owed, wire);
+		add64(&gate->interval_charged, wire);
+		set64(&flow->last_active, now);
+	}
+	set32(&flow->window, window + trigger->increment < window ? ~0u : window + trigger->increment);
+	if (seq_distance(get32(&flow->released_ack), out->ack) < 0)
+		set32(&flow->released_ack, out->ack);
+	if (out->class == CLASS_HANDSHAKE && any_flag(flow, FLOW_HALF_OPEN))
+		set64(&flow->handshake_start, now);
+}
+
+static __always_inline __u32 ack_class(struct flow *flow, const struct segment *segment, bool repeated,
+				       bool same_window, bool was_zero)
+{
+	__u32 flags = get32(&flow->flags);
+	bool hole, duplicate;
+
+	if (flags & FLOW_OVERTAKEN) {
+		if (get32(&flow->held) == 0)
+			lower_flags(flow, FLOW_OVERTAKEN);
+		else if (repeated && !segment->sack)
+			return CLASS_STALE;
+	}
+	hole = seq_distance(get32(&flow->received), segment->ack) > 0;
+	duplicate = segment->sack || (repeated && same_window && hole && flags & FLOW_RECEIVED);
+	if (duplicate && !(flags & FLOW_RECOVERING)) {
+		raise_flags(flow, FLOW_RECOVERING | FLOW_AVOIDANCE);
+		set32(&flow->recover, get32(&flow->received));
+		set32(&flow->window, max_u32(get32(&flow->window) / 2, 2 * get32(&flow->mss)));
+	}
+	if (any_flag(flow, FLOW_RECOVERING)) {
+		if (seq_distance(segment->ack, get32(&flow->recover)) < 0 || duplicate)
+			return CLASS_URGENT;
+		lower_flags(flow, FLOW_RECOVERING);
+	}
+	return was_zero ? CLASS_URGENT : CLASS_ACK;
+}
+
+static __always_inline __u32 data_class(struct gate *gate, struct flow *flow, const struct segment *segment, __u64 now)
+{
+	bool received_all = !any_flag(flow, FLOW_RECEIVED) || get32(&flow->received) == segment->ack;
+	bool quiet = since(now, get64(&flow->last_active)) > round_trip(flow);
+	bool idle = received_all && (any_flag(flow, FLOW_PUSHED) || quiet), brief;
+	__u32 response;
+
+	lower_flags(flow, FLOW_PUSHED);
+	if (!idle)
+		return CLASS_DATA;
+	void_debt(gate, flow);
+	end_response(flow);
+	brief = segment->frames <= 1 && segment->payload <= LARGEST_REQUEST && segment->payload < get32(&flow->mss) &&
+		segment->flags & PSH;
+	if (!brief || !settings.charge_requests)
+		return CLASS_DATA;
+	response = get32(&flow->last_response);
+	return response == 0 || response > 2 * get32(&flow->mss) ? CLASS_REQUEST : CLASS_DATA;
+}
+
+/* What the segment is to the gate; CLASS_NONE for what triggers nothing and is never held. */
+static __always_inline __u32 classify(struct gate *gate, struct flow *flow, const struct segment *segment, __u64 now)
+{
+	__u32 flags = get32(&flow->flags), high;
+	bool seen, repeated, same_window, was_zero;
+
+	if (segment->flags & RST) {
+		close_handshake(gate, flow);
+		raise_flags(flow, FLOW_CLOSING);
+		void_debt(gate, flow);
+		return CLASS_NONE;
+	}
+	if (!(segment->flags & ACK))
+		return CLASS_NONE;
+	high = get32(&flow->ack_high);
+	seen = flags & FLOW_ACKED;
+	repeated = seen && segment->ack == high && segment->payload == 0;
+	same_window = get32(&flow->last_window) == segment->window;
+	was_zero = flags & FLOW_ZERO_WINDOW;
+	set32(&flow->last_window, segment->window);
+	if (segment->window == 0)
+		raise_flags(flow, FLOW_ZERO_WINDOW);
+	else if (was_zero)
+		lower_flags(flow, FLOW_ZERO_WINDOW);
+	if (seen && seq_distance(segment->ack, high) < 0)
+		return CLASS_NONE;
+	set32(&flow->ack_high, segment->ack);
+	if (!seen) {
+		raise_flags(flow, FLOW_ACKED);
+		set32(&flow->released_ack, segment->ack);
+	}
+	if (segment->flags & SYN) {
+		if (get64(&gate->half_open) > settings.max_half_open) {
+			set64(&flow->handshake_start, now);
+			return CLASS_NONE;
+		}
+		return CLASS_HANDSHAKE;
+	}
+	if (flags & FLOW_HALF_OPEN) {
+		close_handshake(gate, flow);
+		return segment->payload == 0 ? CLASS_HANDSHAKE : CLASS_DATA;
+	}
+	if (segment->flags & FIN) {
+		raise_flags(flow, FLOW_CLOSING);
+		return CLASS_DATA;
+	}
+	if (segment->payload > 0)
+		return data_class(gate, flow, segment, now);
+	return ack_class(flow, segment, repeated, same_window, was_zero);
+}
+
+static __always_inline bool may_pass(const struct gate *gate, const struct flow *flow, const struct segment *segment,
+				     __u32 class, __u64 wire)
+{
+	bool order_kept = get32(&flow->held) == 0;
+	__u64 held;
+
+	if (class == CLASS_URGENT || class == CLASS_STALE)
+		return order_kept;
+	if (class == CLASS_DATA)
+		return order_kept || segment->payload > LARGEST_REQUEST || segment->frames > 1;
+	if (class == CLASS_REQUEST && !settings.gate_requests)
+		return order_kept;
+	held = get64(&gate->held);
+	return (order_kept && (wire == 0 || (held == 0 && admits(gate, wire)))) || held >= settings.max_held;
+}
+
+/* Whether the segment must be held; if so `out` says what it is, if not it has been charged. */
+static __always_inline bool account_egress(struct gate *gate, struct flow *flow, const struct segment *segment,
+					   __u64 now, struct outgoing *out)
+{
+	struct trigger trigger;
+
+	if (segment->flags & SYN) {
+		if (!(segment->flags & ACK)) {
+			open_flow(gate, flow, now);
+			start_handshake(gate, flow);
+			set64(&flow->handshake_start, now);
+		} else if (!any_flag(flow, FLOW_KNOWN)) {
+			open_flow(gate, flow, now);
+		}
+		if (segment->mss > 0) {
+			__u32 options = segment->timestamps ? 12 : 0;
+			__u32 mss = segment->mss > options ? segment->mss - options : 1;
+
+			set32(&flow->mss, mss);
+			set32(&flow->window, settings.initial_window * mss);
+		}
+	} else if (!any_flag(flow, FLOW_KNOWN)) {
+		open_flow(gate, flow, now);
+	}
+	set64(&flow->last_seen, now);
+	out->class = classify(gate, flow, segment, now);
+	if (settings.timestamps && segment->timestamps && get64(&flow->ts_start) == 0 &&
+	    get32(&flow->ts_value) != segment->tsval) {
+		set32(&flow->ts_value, segment->tsval);
+		set64(&flow->ts_start, now);
+	}
+	if (out->class == CLASS_NONE) {
+		add64(&gate->passed, 1);
+		return false;
+	}
+	out->ack = segment->ack;
+	out->ece = segment->flags & ECE;
+	out->data = segment->payload > 0;
+	trigger = trigger_of(flow, out);
+	if (may_pass(gate, flow, segment, out->class, trigger.wire)) {
+		charge(gate, flow, out, &trigger, now);
+		add64(&gate->passed, 1);
+		return false;
+	}
+	add32(&flow->held, 1);
+	out->first = __sync_fetch_and_add(&gate->held, 1) == 0;
+	return true;
+}
+
+/* A segment that was to be held could not be: charged like any other release. */
+static __always_inline void pass_after_all(struct gate *gate, struct flow *flow, const struct outgoing *out, __u64 now)
+{
+	struct trigger trigger = trigger_of(flow, out);
+
+	add32(&flow->held, -1);
+	add64(&gate->held, -1);
+	charge(gate, flow, out, &trigger, now);
+	add64(&gate->passed, 1);
+}
+
+#endif

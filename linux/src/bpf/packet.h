@@ -1,0 +1,363 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * Reads a TCP frame: the same rules in the same order as control/src/wire, to which a differential test holds it.
+ * A frame that is not understood is none of our business and passes untouched.
+ */
+#ifndef ACKGATE_PACKET_H
+#define ACKGATE_PACKET_H
+
+#include "intf.h"
+
+#define ETHERTYPE_IPV4 0x0800
+#define ETHERTYPE_IPV6 0x86dd
+#define ETHERTYPE_VLAN 0x8100
+#define ETHERTYPE_SERVICE_VLAN 0x88a8
+#define PROTOCOL_TCP 6
+#define MAX_VLAN_TAGS 2
+#define MAX_EXTENSION_HEADERS 4
+
+#define FIN 0x01
+#define SYN 0x02
+#define RST 0x04
+#define PSH 0x08
+#define ACK 0x10
+#define ECE 0x40
+
+#define NO_WSCALE 0xff
+#define MAX_WSCALE 14
+
+enum reject { ACCEPTED, NOT_TCP, FRAGMENT, MALFORMED };
+
+/* What a policy sees of a segment (control/src/segment.rs). */
+struct segment {
+	__u32 seq;
+	__u32 ack;
+	__u32 payload;
+	__u32 tsval;
+	__u32 tsecr;
+	__u16 window;
+	__u16 frames;
+	__u16 header;
+	__u16 mss;
+	__u8 flags;
+	__u8 wscale;
+	bool ce;
+	bool sack;
+	bool timestamps;
+};
+
+struct packet {
+	struct flow_key key;
+	struct segment segment;
+};
+
+struct ethernet {
+	__u8 destination[6];
+	__u8 source[6];
+	__be16 type;
+} __attribute__((packed));
+
+struct vlan_tag {
+	__be16 tci;
+	__be16 type;
+};
+
+struct ipv4 {
+	__u8 version_length;
+	__u8 tos;
+	__be16 total;
+	__be16 id;
+	__be16 fragment;
+	__u8 ttl;
+	__u8 protocol;
+	__be16 check;
+	__be32 source;
+	__be32 destination;
+};
+
+struct ipv6 {
+	__u8 version_class;
+	__u8 class_label;
+	__be16 label;
+	__be16 payload;
+	__u8 next;
+	__u8 hops;
+	__u8 source[16];
+	__u8 destination[16];
+};
+
+struct tcp {
+	__be16 source;
+	__be16 destination;
+	__be32 seq;
+	__be32 ack;
+	__u8 offset;
+	__u8 flags;
+	__be16 window;
+	__be16 check;
+	__be16 urgent;
+};
+
+/* What an IP header contributes: where TCP starts and where the packet ends. */
+struct ip {
+	__u32 tcp;
+	__u32 end;
+	bool ce;
+};
+
+struct options {
+	__u32 tsval;
+	__u32 tsecr;
+	__u16 mss;
+	__u8 wscale;
+	bool sack;
+	bool timestamps;
+};
+
+/* Options after the first aligned timestamps, in a buffer that a masked index cannot leave. */
+struct option_bytes {
+	__u8 at[64];
+};
+
+static __always_inline __u32 be32_at(const struct option_bytes *bytes, __u32 at)
+{
+	return (__u32)bytes->at[at & 63] << 24 | (__u32)bytes->at[(at + 1) & 63] << 16 |
+	       (__u32)bytes->at[(at + 2) & 63] << 8 | bytes->at[(at + 3) & 63];
+}
+
+/* A list that does not add up ends there; what came before it counts. */
+__noinline int parse_options(const struct option_bytes *bytes, __u32 length, struct options *out)
+{
+	__u32 at = 0;
+
+	if (!bytes || !out)
+		return 0;
+	for (int i = 0; i < 40; i++) {
+		__u32 kind, size;
+
+		if (at >= length || at >= 40)
+			break;
+		kind = bytes->at[at & 63];
+		if (kind == 0)
+			break;
+		if (kind == 1) {
+			at++;
+			continue;
+		}
+		if (at + 1 >= length)
+			break;
+		size = bytes->at[(at + 1) & 63];
+		if (size < 2 || at + size > length)
+			break;
+		if (kind == 2 && size == 4) {
+			out->mss = bytes->at[(at + 2) & 63] << 8 | bytes->at[(at + 3) & 63];
+		} else if (kind == 3 && size == 3) {
+			__u8 shift = bytes->at[(at + 2) & 63];
+
+			out->wscale = shift > MAX_WSCALE ? MAX_WSCALE : shift;
+		} else if (kind == 5 && size >= 10) {
+			out->sack = true;
+		} else if (kind == 8 && size == 10) {
+			out->tsval = be32_at(bytes, at + 2);
+			out->tsecr = be32_at(bytes, at + 6);
+			out->timestamps = true;
+		}
+		at += size;
+	}
+	return 0;
+}
+
+/* Where the IP packet ends. Aggregates above 64 KB ("BIG TCP") carry length 0 and end where the frame ends. */
+static __always_inline bool ip_end(const struct __sk_buff *skb, __u32 offset, __u32 total, struct ip *ip)
+{
+	ip->end = total == 0 && skb->gso_size > 0 ? skb->len : offset + total;
+	return ip->end <= skb->len && ip->end > offset;
+}
+
+static __always_inline enum reject parse_ipv4(struct __sk_buff *skb, __u32 offset, bool ingress, struct ip *out,
+					      struct flow_key *key)
+{
+	struct ipv4 ip;
+	__u32 length;
+	__be32 *local = (__be32 *)key->local, *remote = (__be32 *)key->remote;
+
+	if (bpf_skb_load_bytes(skb, offset, &ip, sizeof(ip)))
+		return MALFORMED;
+	length = (ip.version_length & 0x0f) * 4;
+	if (ip.version_length >> 4 != 4 || length < 20)
+		return MALFORMED;
+	if (bpf_ntohs(ip.fragment) & 0x3fff)
+		return FRAGMENT;
+	if (ip.protocol != PROTOCOL_TCP)
+		return NOT_TCP;
+	if (!ip_end(skb, offset, bpf_ntohs(ip.total), out) || offset + length > out->end)
+		return MALFORMED;
+	out->tcp = offset + length;
+	out->ce = (ip.tos & 3) == 3;
+	local[0] = local[1] = remote[0] = remote[1] = 0;
+	local[2] = remote[2] = bpf_htonl(0xffff);
+	local[3] = ingress ? ip.destination : ip.source;
+	remote[3] = ingress ? ip.source : ip.destination;
+	return ACCEPTED;
+}
+
+static __always_inline enum reject parse_ipv6(struct __sk_buff *skb, __u32 offset, bool ingress, struct ip *out,
+					      struct flow_key *key)
+{
+	struct ipv6 ip;
+	__u32 at = offset + sizeof(ip), payload;
+	__u8 next;
+
+	if (bpf_skb_load_bytes(skb, offset, &ip, sizeof(ip)))
+		return MALFORMED;
+	if (ip.version_class >> 4 != 6)
+		return MALFORMED;
+	payload = bpf_ntohs(ip.payload);
+	if (!ip_end(skb, offset, payload ? sizeof(ip) + payload : 0, out))
+		return MALFORMED;
+	next = ip.next;
+	for (int i = 0; i < MAX_EXTENSION_HEADERS; i++) {
+		__u8 extension[2];
+
+		if (next != 0 && next != 43 && next != 60)
+			break;
+		if (bpf_skb_load_bytes(skb, at, extension, sizeof(extension)))
+			return MALFORMED;
+		next = extension[0];
+		at += ((__u32)extension[1] + 1) * 8;
+	}
+	if (next == 44)
+		return FRAGMENT;
+	if (next != PROTOCOL_TCP)
+		return NOT_TCP;
+	if (at > out->end)
+		return MALFORMED;
+	out->tcp = at;
+	out->ce = (ip.class_label >> 4 & 3) == 3;
+	__builtin_memcpy(key->local, ingress ? ip.destination : ip.source, 16);
+	__builtin_memcpy(key->remote, ingress ? ip.source : ip.destination, 16);
+	return ACCEPTED;
+}
+
+static __always_inline enum reject parse_tcp(struct __sk_buff *skb, const struct ip *ip, bool ingress,
+					     struct packet *out)
+{
+	struct segment *segment = &out->segment;
+	struct options options = { .wscale = NO_WSCALE };
+	struct option_bytes bytes;
+	__u32 length, payload, rest;
+	struct tcp tcp;
+
+	if (bpf_skb_load_bytes(skb, ip->tcp, &tcp, sizeof(tcp)))
+		return MALFORMED;
+	length = (tcp.offset >> 4) * 4;
+	payload = ip->tcp + length;
+	if (length < 20 || payload > ip->end)
+		return MALFORMED;
+	rest = length - 20;
+	if (rest == 12) {
+		/* What nearly every segment of a connection with timestamps looks like (RFC 7323 appendix A). */
+		if (bpf_skb_load_bytes(skb, ip->tcp + 20, &bytes, 12))
+			return MALFORMED;
+		if (*(__be32 *)bytes.at == bpf_htonl(0x0101080a)) {
+			options.tsval = be32_at(&bytes, 4);
+			options.tsecr = be32_at(&bytes, 8);
+			options.timestamps = true;
+			rest = 0;
+		}
+	}
+	if (rest > 0) {
+		__builtin_memset(&bytes, 0, sizeof(bytes));
+		if (rest > 40 || bpf_skb_load_bytes(skb, ip->tcp + 20, &bytes, rest))
+			return MALFORMED;
+		parse_options(&bytes, rest, &options);
+	}
+	segment->seq = bpf_ntohl(tcp.seq);
+	segment->ack = bpf_ntohl(tcp.ack);
+	segment->payload = ip->end - payload;
+	segment->window = bpf_ntohs(tcp.window);
+	segment->flags = tcp.flags;
+	segment->ce = ip->ce;
+	segment->sack = options.sack;
+	segment->mss = tcp.flags & SYN ? options.mss : 0;
+	segment->wscale = tcp.flags & SYN ? options.wscale : NO_WSCALE;
+	segment->timestamps = options.timestamps;
+	segment->tsval = options.tsval;
+	segment->tsecr = options.tsecr;
+
+	/* Headers this long are no aggregate's and the sum fits; the model saturates all the same. */
+	payload += skb->vlan_present ? sizeof(struct vlan_tag) : 0;
+	segment->header = payload > 0xffff ? 0xffff : payload;
+	if (skb->gso_segs > 0) {
+		segment->frames = skb->gso_segs;
+	} else if (skb->gso_size > 0) {
+		__u32 frames = (segment->payload + skb->gso_size - 1) / skb->gso_size;
+
+		segment->frames = frames > 0xffff ? 0xffff : frames < 1 ? 1 : frames;
+	} else {
+		segment->frames = 1;
+	}
+	out->key.local_port = bpf_ntohs(ingress ? tcp.destination : tcp.source);
+	out->key.remote_port = bpf_ntohs(ingress ? tcp.source : tcp.destination);
+	return ACCEPTED;
+}
+
+static __always_inline enum reject parse(struct __sk_buff *skb, bool ingress, struct packet *out)
+{
+	__u32 offset = sizeof(struct ethernet), tags = 0, vlan = 0;
+	struct ethernet ethernet;
+	enum reject reject;
+	struct ip ip = {};
+	__be16 type;
+
+	if (bpf_skb_load_bytes(skb, 0, &ethernet, sizeof(ethernet)))
+		return MALFORMED;
+	type = ethernet.type;
+	if (skb->vlan_present) {
+		vlan = skb->vlan_tci & 0x0fff;
+		tags = 1;
+	}
+	for (int i = 0; i < MAX_VLAN_TAGS; i++) {
+		struct vlan_tag tag;
+
+		if (tags >= MAX_VLAN_TAGS ||
+		    (type != bpf_htons(ETHERTYPE_VLAN) && type != bpf_htons(ETHERTYPE_SERVICE_VLAN)))
+			break;
+		if (bpf_skb_load_bytes(skb, offset, &tag, sizeof(tag)))
+			return MALFORMED;
+		vlan = vlan << 12 | (bpf_ntohs(tag.tci) & 0x0fff);
+		type = tag.type;
+		offset += sizeof(tag);
+		tags++;
+	}
+	if (type == bpf_htons(ETHERTYPE_IPV4))
+		reject = parse_ipv4(skb, offset, ingress, &ip, &out->key);
+	else if (type == bpf_htons(ETHERTYPE_IPV6))
+		reject = parse_ipv6(skb, offset, ingress, &ip, &out->key);
+	else
+		return NOT_TCP;
+	if (reject)
+		return reject;
+	out->key.vlan = vlan;
+	return parse_tcp(skb, &ip, ingress, out);
+}
+
+/* Bytes on the wire: payload plus one header per frame (Segment::wire_bytes). */
+static __always_inline __u32 wire_bytes(const struct segment *segment)
+{
+	return segment->payload + (__u32)segment->frames * segment->header;
+}
+
+/* Sequence number after the segment: SYN and FIN count as one byte each (Segment::end). */
+static __always_inline __u32 segment_end(const struct segment *segment)
+{
+	return segment->seq + segment->payload + !!(segment->flags & SYN) + !!(segment->flags & FIN);
+}
+
+/* Signed distance in sequence space (RFC 9293 section 3.4). */
+static __always_inline __s32 seq_distance(__u32 from, __u32 origin)
+{
+	return (__s32)(from - origin);
+}
+
+#endif

@@ -1,0 +1,157 @@
+//! The BPF programs and their maps: configured before they are loaded, gone when this is dropped.
+
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use ackgate_control::flow::FlowKey;
+use ackgate_control::pac::state::Gate;
+use ackgate_control::pac::{Config, Growth, Requests, RttMethod, State};
+use ackgate_control::policy::FlowId;
+use ackgate_control::units::Span;
+use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+use libbpf_rs::{MapCore, MapFlags, MapHandle};
+
+use crate::error::Error;
+use crate::shared::{MAX_FLOWS, Shared};
+use crate::skel::{AckgateSkelBuilder, types};
+
+/// How a held frame leaves the kernel's path (`enum take` of `intf.h`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Take {
+    /// Copied to the ring, the original consumed by the clsact action.
+    Stolen,
+    /// Copied to the ring, the original redirected to no device: tcx knows no action that consumes, and this one tells
+    /// TCP of no loss either.
+    Vanish,
+    /// Redirected, with a header before it, to the interface of this index.
+    Redirect(u32),
+}
+
+/// Age of the daemon's last sign of life beyond which nothing is held any more.
+pub const STALE: Span = Span::millis(250);
+
+/// The loaded programs.
+#[derive(Debug)]
+pub struct Datapath {
+    ingress: OwnedFd,
+    egress: OwnedFd,
+    ring: MapHandle,
+    flow_ids: MapHandle,
+    free_ids: MapHandle,
+    shared: Shared,
+}
+
+impl Datapath {
+    /// Loads the programs with PAC's settings. With `fixed_time` they go by [`Shared::fixed_clock`] instead of the
+    /// machine's clock, for tests that compare them with the model.
+    ///
+    /// # Errors
+    /// When this process may not, or the kernel cannot.
+    pub fn load(config: &Config, take: Take, fixed_time: bool) -> Result<Self, Error> {
+        const WHAT: &str = "load the BPF programs";
+        let failed = |error: libbpf_rs::Error| Error::from_bpf(WHAT, &error);
+        libbpf_rs::set_print(Some((libbpf_rs::PrintLevel::Debug, |_, line| tracing::debug!("{}", line.trim_end()))));
+        let mut storage = MaybeUninit::uninit();
+        let mut open = AckgateSkelBuilder::default().open(&mut storage).map_err(failed)?;
+        let rodata = open.maps.rodata_data.as_deref_mut().expect("the programs have settings");
+        rodata.settings = settings(config, take, fixed_time);
+        let skel = open.load().map_err(failed)?;
+
+        let duplicate = |map: &libbpf_rs::MapMut<'_>| MapHandle::try_from(map).map_err(failed);
+        let program = |program: &libbpf_rs::ProgramMut<'_>| {
+            program.as_fd().try_clone_to_owned().map_err(|source| Error::from_io(WHAT, source))
+        };
+        let shared = Shared::new(&skel.maps.bss, &skel.maps.flows, &skel.maps.keys)
+            .map_err(|source| Error::from_io("map the programs' memory", source))?;
+        shared.gate().threshold.set(Gate::new(config).threshold.get());
+        Ok(Self {
+            ingress: program(&skel.progs.ingress)?,
+            egress: program(&skel.progs.egress)?,
+            ring: duplicate(&skel.maps.ring)?,
+            flow_ids: duplicate(&skel.maps.flow_ids)?,
+            free_ids: duplicate(&skel.maps.free_ids)?,
+            shared,
+        })
+    }
+
+    /// The program for what arrives.
+    #[must_use]
+    pub fn ingress(&self) -> BorrowedFd<'_> {
+        self.ingress.as_fd()
+    }
+
+    /// The program for what leaves.
+    #[must_use]
+    pub fn egress(&self) -> BorrowedFd<'_> {
+        self.egress.as_fd()
+    }
+
+    /// Frames that are held, and wake-ups.
+    pub(crate) fn ring(&self) -> &MapHandle {
+        &self.ring
+    }
+
+    /// The state that the programs keep.
+    #[must_use]
+    pub fn shared(&self) -> &Shared {
+        &self.shared
+    }
+
+    /// The index of a connection, if it is remembered.
+    #[must_use]
+    pub fn flow_id(&self, key: &FlowKey) -> Option<FlowId> {
+        let value = self.flow_ids.lookup(&key_bytes(key), MapFlags::ANY).ok()??;
+        Some(FlowId(u32::from_ne_bytes(value.try_into().ok()?)))
+    }
+
+    /// Makes the programs forget a connection. Its entry may still be in use by a packet that is being processed.
+    pub(crate) fn forget(&self, key: &FlowKey) {
+        // Failure means that it was not there, which is what is wanted.
+        let _ = self.flow_ids.delete(&key_bytes(key));
+    }
+
+    /// Gives an entry back for reuse.
+    pub(crate) fn give_back(&self, id: FlowId) {
+        // The stack has room for every entry there is.
+        let _ = self.free_ids.update(&[], &id.0.to_ne_bytes(), MapFlags::ANY);
+    }
+}
+
+/// The bytes of a `struct flow_key`.
+fn key_bytes(key: &FlowKey) -> [u8; 40] {
+    let mut bytes = [0; 40];
+    bytes[..16].copy_from_slice(&key.local);
+    bytes[16..32].copy_from_slice(&key.remote);
+    bytes[32..34].copy_from_slice(&key.local_port.to_ne_bytes());
+    bytes[34..36].copy_from_slice(&key.remote_port.to_ne_bytes());
+    bytes[36..].copy_from_slice(&key.vlan.to_ne_bytes());
+    bytes
+}
+
+fn settings(config: &Config, take: Take, fixed_time: bool) -> types::settings {
+    let (take, hold_ifindex) = match take {
+        Take::Stolen => (0, 0),
+        Take::Vanish => (1, 0),
+        Take::Redirect(ifindex) => (2, ifindex),
+    };
+    types::settings {
+        buffer: config.buffer,
+        min_interval: config.min_interval.0,
+        silence: config.silence.0,
+        lambda_permille: u64::from(config.lambda_permille),
+        max_held: u64::from(config.max_held),
+        max_half_open: u64::from(config.max_half_open),
+        stale: STALE.0,
+        initial_window: config.initial_window,
+        capacity: MAX_FLOWS,
+        hold_ifindex,
+        per_byte_growth: u8::from(config.growth == Growth::PerByte),
+        charge_requests: u8::from(config.requests != Requests::Ignore),
+        gate_requests: u8::from(config.requests == Requests::Gate),
+        push_ends_response: u8::from(config.push_ends_response),
+        timestamps: u8::from(config.rtt == RttMethod::Timestamps),
+        take,
+        fixed_time: u8::from(fixed_time),
+        reserved: [0; 5],
+    }
+}

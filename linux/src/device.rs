@@ -1,0 +1,94 @@
+//! The interface that is guarded, and the promise that nobody else guards it.
+
+use std::io;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixListener};
+
+use nix::net::if_::{if_indextoname, if_nametoindex};
+
+use crate::error::Error;
+use crate::sys;
+
+/// `ARPHRD_ETHER` and `ARPHRD_LOOPBACK`: frames that start with an Ethernet header.
+const ETHERNET: u16 = 1;
+const LOOPBACK: u16 = 772;
+
+/// An Ethernet interface of this network namespace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Device {
+    /// Its name, as it was asked for.
+    pub name: String,
+    /// Its index.
+    pub index: i32,
+}
+
+impl Device {
+    /// Looks an interface up by name.
+    ///
+    /// # Errors
+    /// When there is none of that name, or its frames are not Ethernet's.
+    pub fn find(name: &str) -> Result<Self, Error> {
+        let missing = || Error::NoSuchDevice(name.to_owned());
+        let index = if_nametoindex(name).map_err(|_| missing())?;
+        let index = i32::try_from(index).map_err(|_| missing())?;
+        match sys::hardware_type(name).map_err(|_| missing())? {
+            ETHERNET => Ok(Self { name: name.to_owned(), index }),
+            LOOPBACK => Err(Error::Unfit {
+                device: name.to_owned(),
+                reason: "nothing arrives on the loopback interface that a switch could drop",
+            }),
+            kind => Err(Error::NotEthernet { device: name.to_owned(), kind }),
+        }
+    }
+
+    /// Whether the interface is still there.
+    #[must_use]
+    pub fn exists(&self) -> bool {
+        if_indextoname(self.index.cast_unsigned()).is_ok()
+    }
+
+    /// Claims the interface for this process. The claim ends with the returned value, or with the process, however that
+    /// ends: it is a name in the abstract socket namespace, which belongs to the network namespace just as the
+    /// interface does.
+    ///
+    /// # Errors
+    /// When another process has claimed it.
+    pub fn claim(&self) -> Result<Claim, Error> {
+        let address = SocketAddr::from_abstract_name(format!("ackgate/guard/{}", self.index))
+            .map_err(|source| Error::Io { what: "name the claim on the device", source })?;
+        match UnixListener::bind_addr(&address) {
+            Ok(listener) => Ok(Claim { _listener: listener }),
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => Err(Error::AlreadyGuarded(self.name.clone())),
+            Err(source) => Err(Error::Io { what: "claim the device", source }),
+        }
+    }
+}
+
+/// This process's exclusive right to guard a device.
+#[derive(Debug)]
+pub struct Claim {
+    _listener: UnixListener,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unknown_and_unfit_devices_are_refused_with_a_reason() {
+        let message = Device::find("no-such-dev0").unwrap_err().to_string();
+        assert!(message.contains("`no-such-dev0`") && message.contains("ip link"), "{message}");
+        let message = Device::find("a-name-longer-than-any-interface").unwrap_err().to_string();
+        assert!(message.contains("there is no network interface"), "{message}");
+        assert!(matches!(Device::find("lo"), Err(Error::Unfit { .. })));
+    }
+
+    #[test]
+    fn a_device_is_claimed_once() {
+        let device = Device { name: "test".into(), index: i32::MAX };
+        let claim = device.claim().unwrap();
+        assert!(matches!(device.claim(), Err(Error::AlreadyGuarded(_))));
+        drop(claim);
+        assert!(device.claim().is_ok());
+    }
+}

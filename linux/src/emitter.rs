@@ -1,0 +1,75 @@
+//! Sends released frames out of the guarded device, in batches, past its qdisc and past our own egress hook.
+
+use std::io;
+use std::os::fd::OwnedFd;
+
+use ackgate_control::wire::{self, Direction, Meta};
+
+use crate::device::Device;
+use crate::sys;
+
+/// Attempts at a frame that the device has no room for.
+const ATTEMPTS: u32 = 8;
+
+#[derive(Debug)]
+pub(crate) struct Emitter {
+    socket: OwnedFd,
+    queue: Vec<Vec<u8>>,
+    spare: Vec<Vec<u8>>,
+    lost: u64,
+}
+
+impl Emitter {
+    pub(crate) fn new(device: &Device) -> io::Result<Self> {
+        Ok(Self { socket: sys::raw_sender(device.index)?, queue: Vec::new(), spare: Vec::new(), lost: 0 })
+    }
+
+    /// A buffer for reuse.
+    pub(crate) fn spare(&mut self) -> Vec<u8> {
+        self.spare.pop().unwrap_or_default()
+    }
+
+    /// Takes a buffer back for reuse.
+    pub(crate) fn recycle(&mut self, buffer: Vec<u8>) {
+        self.spare.push(buffer);
+    }
+
+    /// Frames that the device would not take.
+    pub(crate) const fn lost(&self) -> u64 {
+        self.lost
+    }
+
+    /// Queues a frame. A checksum that was left to the card is completed here: what is sent raw goes as it is.
+    pub(crate) fn push(&mut self, mut frame: Vec<u8>) {
+        if let Ok(packet) = wire::parse(&frame, &Meta::whole(&frame), Direction::Egress) {
+            wire::complete_checksum(&mut frame, &packet.layout);
+        }
+        self.queue.push(frame);
+    }
+
+    /// Sends what is queued. A frame that the device has no room for is tried again a few times, then lost like any
+    /// other frame on a full link.
+    pub(crate) fn flush(&mut self) {
+        let mut sent = 0;
+        let mut attempts = 0;
+        while sent < self.queue.len() {
+            match sys::send_frames(&self.socket, &self.queue[sent..]) {
+                Ok(count) if count > 0 => {
+                    sent += count;
+                    attempts = 0;
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                _ if attempts < ATTEMPTS => {
+                    attempts += 1;
+                    std::thread::yield_now();
+                }
+                _ => {
+                    sent += 1;
+                    attempts = 0;
+                    self.lost += 1;
+                }
+            }
+        }
+        self.spare.append(&mut self.queue);
+    }
+}

@@ -1,0 +1,388 @@
+//! The daemon: puts a device under guard, runs the scheduler over what is held, and takes everything back.
+//!
+//! DESIGN NOTES
+//! 1. One thread, asleep unless something is held. While the gate is open it wakes only to show that it lives.
+//! 2. It is woken by the first frame that is held, by frames that must not wait, by budget that it asked for, and by
+//!    the clock. Frames that join others that wait wake nobody: they are read at the next wake-up, before anything is
+//!    scheduled. A frame may be counted as held before it can be read; as long as the counts differ the sleep is short.
+//! 3. Waking up for every frame's worth of budget costs more CPU than it gains: budget is asked for in batches
+//!    ([`Options::batch`]), which delays a release by the time that a batch takes to arrive.
+//! 4. Stopping: the heartbeat is withdrawn first, so that nothing more is held; then the programs are taken off, and
+//!    what is held leaves. Dropping the guard does the same, hence a panic too. After a kill the links end with the
+//!    process and the frames it held are lost, as on a congested link: TCP sends the next ACK.
+
+use std::os::fd::{AsFd, BorrowedFd};
+
+use ackgate_control::pac::{Config, Scheduler, State, Stats};
+use ackgate_control::policy::Action;
+use ackgate_control::units::{Span, Time};
+use hdrhistogram::Histogram;
+use nix::poll::{PollFd, PollFlags, ppoll};
+use nix::sys::time::TimeSpec;
+use serde::Serialize;
+
+use crate::attach::Attachment;
+use crate::datapath::{Datapath, Take};
+use crate::device::{Claim, Device};
+use crate::error::Error;
+use crate::hold::{Arrival, Hold, Ring};
+use crate::sweep::{self, Sweeper};
+use crate::sys;
+
+/// Time between two signs of life; the programs lose patience after [`crate::datapath::STALE`].
+const HEARTBEAT: Span = Span::millis(50);
+/// Sleep while a frame is counted as held that has not been read yet.
+const SOON: Span = Span::micros(50);
+/// A connection is a sender of now if it was charged or heard within this time.
+const ACTIVE: Span = Span::secs(1);
+
+/// What to guard, and how.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Name of the interface.
+    pub device: String,
+    /// PAC's parameters.
+    pub pac: Config,
+    /// Budget in bytes that is asked for at once when less would do; 0 wakes the daemon for each ACK.
+    pub batch: u64,
+    /// Have the kernel measure the programs' run time, which costs some itself.
+    pub bpf_stats: bool,
+}
+
+impl Options {
+    /// PAC as published in front of a switch port with `buffer` bytes, on `device`.
+    #[must_use]
+    pub fn new(device: &str, buffer: u64) -> Self {
+        Self { device: device.to_owned(), pac: Config::new(buffer), batch: buffer / 16, bpf_stats: false }
+    }
+}
+
+/// Why [`Guard::run`] returned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The time was up.
+    Deadline,
+    /// The stop descriptor became readable.
+    Stopped,
+}
+
+/// The guard at one moment.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct Snapshot {
+    /// Connections that were charged or heard within the last second.
+    pub senders: u32,
+    /// Wire bytes that released ACKs have triggered and that have not arrived.
+    pub in_flight: u64,
+    /// Wire bytes that may be in flight.
+    pub threshold: u64,
+    /// Frames held now.
+    pub held: u64,
+    /// Frames released so far, for whatever reason, after having been held.
+    pub released: u64,
+    /// Of these, because they had been held for the longest time allowed.
+    pub forced: u64,
+    /// Outgoing segments that were never held.
+    pub passed: u64,
+    /// Incoming segments.
+    pub arrivals: u64,
+}
+
+/// Microseconds that frames were held.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct HoldTimes {
+    /// Median.
+    pub p50: u64,
+    /// 99th percentile.
+    pub p99: u64,
+    /// Longest.
+    pub max: u64,
+}
+
+/// What the kernel measured of one program.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct ProgramCost {
+    /// Packets that it ran for.
+    pub packets: u64,
+    /// Mean run time in nanoseconds.
+    pub ns_per_packet: u64,
+}
+
+/// What the guard did, all in all.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Summary {
+    /// How held frames were taken: the back-end's name.
+    pub hold: &'static str,
+    /// Most frames held at once.
+    pub held_max: u64,
+    /// How long frames were held.
+    pub hold_us: HoldTimes,
+    /// Frames released after having been held.
+    pub released: u64,
+    /// Of these, because they had been held for the longest time allowed.
+    pub forced: u64,
+    /// Of these, at once with a connection in loss recovery.
+    pub hurried: u64,
+    /// Held ACKs dropped because a later one said the same.
+    pub discarded: u64,
+    /// Outgoing segments that were never held.
+    pub passed: u64,
+    /// Incoming segments.
+    pub arrivals: u64,
+    /// Times that Eq. 6 corrected the estimate of bytes in flight.
+    pub corrections: u64,
+    /// Wire bytes that were charged and never came.
+    pub voided: u64,
+    /// Connections that found no room in the flow table.
+    pub unguarded: u64,
+    /// Frames that should have been held but passed.
+    pub overflow: u64,
+    /// Released frames that the device would not take.
+    pub lost: u64,
+    /// Wake-ups of the daemon.
+    pub wakeups: u64,
+    /// CPU time of the daemon, s.
+    pub daemon_cpu_s: f64,
+    /// Peak memory of the process, KiB.
+    pub peak_rss_kb: u64,
+    /// Cost of the ingress program, when it was measured.
+    pub bpf_ingress: Option<ProgramCost>,
+    /// Cost of the egress program, when it was measured.
+    pub bpf_egress: Option<ProgramCost>,
+}
+
+/// A device under guard.
+#[derive(Debug)]
+pub struct Guard {
+    options: Options,
+    device: Device,
+    datapath: Datapath,
+    attachment: Option<Attachment>,
+    hold: Box<dyn Hold>,
+    scheduler: Scheduler,
+    sweeper: Sweeper,
+    arrivals: Vec<Arrival>,
+    hold_times: Histogram<u64>,
+    next_sweep: Time,
+    wakeups: u64,
+    /// The budget that was asked for came before the wish was out.
+    again: bool,
+    _stats: Option<sys::RunTimeStats>,
+    _claim: Claim,
+}
+
+impl Guard {
+    /// Puts the device under guard.
+    ///
+    /// # Errors
+    /// When it cannot be; then nothing has been changed.
+    pub fn start(options: Options) -> Result<Self, Error> {
+        options.pac.validate().map_err(|error| Error::Settings(error.to_string()))?;
+        let device = Device::find(&options.device)?;
+        let claim = device.claim()?;
+        let datapath = Datapath::load(&options.pac, Take::Vanish, false)?;
+        let hold = Box::new(Ring::new(&device, &datapath)?);
+        let stats = options.bpf_stats.then(sys::RunTimeStats::enable).transpose();
+        let stats = stats.map_err(|source| Error::from_io("have the kernel measure the programs", source))?;
+        sys::precise_timers();
+        let now = sys::now();
+        datapath.shared().gate().heartbeat.set(now.0);
+        let attachment = Attachment::tcx(&device, &datapath)?;
+        Ok(Self {
+            options,
+            device,
+            datapath,
+            attachment: Some(attachment),
+            hold,
+            scheduler: Scheduler::default(),
+            sweeper: Sweeper::default(),
+            arrivals: Vec::new(),
+            // 1 us to a minute, within 1 %.
+            hold_times: Histogram::new_with_bounds(1, 60_000_000, 2)
+                .map_err(|error| Error::Settings(error.to_string()))?,
+            next_sweep: now + sweep::PERIOD,
+            wakeups: 0,
+            again: false,
+            _stats: stats,
+            _claim: claim,
+        })
+    }
+
+    /// Guards until `deadline` (on the monotonic clock) or until `stop` is readable.
+    ///
+    /// # Errors
+    /// When the device is gone.
+    pub fn run(&mut self, deadline: Time, stop: BorrowedFd<'_>) -> Result<Outcome, Error> {
+        loop {
+            let now = sys::now();
+            self.work(now);
+            if now >= self.next_sweep {
+                self.next_sweep = now + sweep::PERIOD;
+                self.sweeper.sweep(&self.datapath, now);
+                if !self.device.exists() {
+                    return Err(Error::NoSuchDevice(self.device.name.clone()));
+                }
+            }
+            if now >= deadline {
+                return Ok(Outcome::Deadline);
+            }
+            let wake = deadline.min(self.next_sweep).min(now + HEARTBEAT).min(self.wake_time(now));
+            if self.sleep(wake, stop)? {
+                return Ok(Outcome::Stopped);
+            }
+        }
+    }
+
+    /// One round: takes in what is held, lets go what may leave.
+    fn work(&mut self, now: Time) {
+        let Self { options, datapath, hold, scheduler, arrivals, hold_times, .. } = self;
+        let shared = datapath.shared();
+        self.again = false;
+        shared.gate().heartbeat.set(now.0);
+        hold.collect(arrivals);
+        for arrival in arrivals.drain(..) {
+            scheduler.enqueue(&options.pac, shared, arrival.flow, arrival.packet, arrival.out, arrival.time);
+        }
+        while let Some((action, waited)) = scheduler.poll(&options.pac, shared, now) {
+            if matches!(action, Action::Release(..)) {
+                hold_times.saturating_record((waited.0 / 1000).max(1));
+            }
+            carry_out(action, hold.as_mut());
+        }
+        hold.flush();
+        let gate = shared.gate();
+        let wanted = gate.wanted.get();
+        // If the wish comes true in between, it has been cleared and we have been woken: then it stays cleared.
+        if wanted > 0 && wanted < options.batch && gate.wanted.replace(wanted, options.batch) {
+            self.again = gate.admits(options.batch);
+        }
+    }
+
+    /// When to wake up although nobody calls.
+    fn wake_time(&self, now: Time) -> Time {
+        let unread = self.datapath.shared().gate().held.get() > self.scheduler.held() as u64;
+        let soon = if self.again {
+            now
+        } else if unread {
+            now + SOON
+        } else {
+            Time::NEVER
+        };
+        self.scheduler.timeout(&self.options.pac).unwrap_or(Time::NEVER).min(soon)
+    }
+
+    /// Sleeps until something is held, `wake`, or `stop` is readable; says whether it is.
+    fn sleep(&mut self, wake: Time, stop: BorrowedFd<'_>) -> Result<bool, Error> {
+        let span = wake.since(sys::now()).0;
+        let seconds = i64::try_from(span / 1_000_000_000).unwrap_or(i64::MAX);
+        // Below a billion.
+        let timeout = TimeSpec::new(seconds, (span % 1_000_000_000) as i64);
+        let mut fds = [PollFd::new(self.hold.poll_fd(), PollFlags::POLLIN), PollFd::new(stop, PollFlags::POLLIN)];
+        match ppoll(&mut fds, Some(timeout), None) {
+            Ok(_) | Err(nix::errno::Errno::EINTR) => {}
+            Err(errno) => return Err(Error::from_errno("wait for held frames", errno)),
+        }
+        let stopped = fds[1].any() == Some(true);
+        self.wakeups += 1;
+        Ok(stopped)
+    }
+
+    /// The hold back-end in use.
+    #[must_use]
+    pub fn back_end(&self) -> &'static str {
+        self.hold.name()
+    }
+
+    /// How things stand.
+    #[must_use]
+    pub fn snapshot(&self) -> Snapshot {
+        let shared = self.datapath.shared();
+        let gate = shared.gate();
+        let stats = self.scheduler.stats();
+        Snapshot {
+            senders: sweep::active(shared, sys::now(), ACTIVE),
+            in_flight: gate.in_flight(),
+            threshold: gate.threshold.get(),
+            held: gate.held.get(),
+            released: all_released(&stats),
+            forced: stats.forced,
+            passed: gate.passed.get(),
+            arrivals: gate.arrivals.get(),
+        }
+    }
+
+    /// Takes the guard off the device and tells what it did.
+    #[must_use]
+    pub fn stop(mut self) -> Summary {
+        self.shut_down();
+        let shared = self.datapath.shared();
+        let (gate, books, stats) = (shared.gate(), shared.books(), self.scheduler.stats());
+        let quantile = |q| if self.hold_times.is_empty() { 0 } else { self.hold_times.value_at_quantile(q) };
+        let (daemon_cpu_s, peak_rss_kb) = sys::usage();
+        Summary {
+            hold: self.hold.name(),
+            held_max: stats.held_max,
+            hold_us: HoldTimes { p50: quantile(0.5), p99: quantile(0.99), max: self.hold_times.max() },
+            released: all_released(&stats),
+            forced: stats.forced,
+            hurried: stats.hurried,
+            discarded: stats.discarded,
+            passed: gate.passed.get(),
+            arrivals: gate.arrivals.get(),
+            corrections: gate.corrections.get(),
+            voided: gate.voided.get(),
+            unguarded: books.unguarded.get(),
+            overflow: books.overflow.get(),
+            lost: self.hold.lost(),
+            wakeups: self.wakeups,
+            daemon_cpu_s,
+            peak_rss_kb,
+            bpf_ingress: cost(self.datapath.ingress()),
+            bpf_egress: cost(self.datapath.egress()),
+        }
+    }
+
+    fn shut_down(&mut self) {
+        if self.attachment.is_none() {
+            return;
+        }
+        let gate = self.datapath.shared().gate();
+        gate.heartbeat.set(0);
+        self.attachment = None;
+        let now = sys::now();
+        self.hold.collect(&mut self.arrivals);
+        let shared = self.datapath.shared();
+        for arrival in self.arrivals.drain(..) {
+            self.scheduler.enqueue(&self.options.pac, shared, arrival.flow, arrival.packet, arrival.out, arrival.time);
+        }
+        self.scheduler.release_all(&self.options.pac, shared, now);
+        while let Some((action, _)) = self.scheduler.poll(&self.options.pac, shared, now) {
+            carry_out(action, self.hold.as_mut());
+        }
+        self.hold.flush();
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        self.shut_down();
+    }
+}
+
+fn carry_out(action: Action, hold: &mut dyn Hold) {
+    match action {
+        // PAC changes no packet.
+        Action::Release(packet, _) => hold.release(packet),
+        Action::Discard(packet) => hold.discard(packet),
+        // PAC sends no packets of its own.
+        Action::Probe(_) => {}
+    }
+}
+
+const fn all_released(stats: &Stats) -> u64 {
+    stats.released + stats.forced + stats.hurried
+}
+
+fn cost(program: BorrowedFd<'_>) -> Option<ProgramCost> {
+    let (packets, nanos) = sys::run_time(program.as_fd()).ok()?;
+    Some(ProgramCost { packets, ns_per_packet: nanos.checked_div(packets)? })
+}

@@ -1,0 +1,123 @@
+//! Hold back-ends: how a frame gets from tc egress to the scheduler, and from there onto the wire.
+
+mod ring;
+
+use std::fmt;
+use std::os::fd::BorrowedFd;
+
+use ackgate_control::pac::{Class, Outgoing};
+use ackgate_control::policy::{FlowId, PacketId};
+use ackgate_control::seq::SeqNumber;
+use ackgate_control::units::Time;
+
+pub(crate) use ring::Ring;
+
+/// A frame that was taken off the wire.
+#[derive(Clone, Copy, Debug)]
+pub struct Arrival {
+    /// Handle to release or discard it by.
+    pub packet: PacketId,
+    /// Its connection.
+    pub flow: FlowId,
+    /// What it is to the gate.
+    pub out: Outgoing,
+    /// When it was taken.
+    pub time: Time,
+}
+
+/// Where held frames are, and how they come back.
+pub trait Hold: fmt::Debug {
+    /// What `--hold` calls it.
+    fn name(&self) -> &'static str;
+
+    /// Readable when there may be something to collect.
+    fn poll_fd(&self) -> BorrowedFd<'_>;
+
+    /// Takes in what has arrived, in order.
+    fn collect(&mut self, arrivals: &mut Vec<Arrival>);
+
+    /// Lets a frame go. It may stay here until [`flush`](Self::flush).
+    fn release(&mut self, packet: PacketId);
+
+    /// Forgets a frame.
+    fn discard(&mut self, packet: PacketId);
+
+    /// Sends what was released.
+    fn flush(&mut self);
+
+    /// Released frames that the device would not take.
+    fn lost(&self) -> u64;
+}
+
+/// The header before a held frame: `struct held` of `intf.h`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Header {
+    pub(crate) time: Time,
+    pub(crate) flow: FlowId,
+    pub(crate) out: Outgoing,
+    pub(crate) frame_length: usize,
+    /// Ethernet type and tag control information of a tag that travels beside the frame.
+    pub(crate) tag: Option<[u8; 4]>,
+}
+
+impl Header {
+    /// Reads the header and the frame behind it; `None` for anything else, which only a mismatch of versions could be.
+    pub(crate) fn split(record: &[u8]) -> Option<(Self, &[u8])> {
+        let (time, rest) = record.split_first_chunk::<8>()?;
+        let (flow, rest) = rest.split_first_chunk::<4>()?;
+        let (ack, rest) = rest.split_first_chunk::<4>()?;
+        let (&[l0, l1, t0, t1, p0, p1, class, bits], rest) = rest.split_first_chunk::<8>()?;
+        let frame_length = usize::from(u16::from_ne_bytes([l0, l1]));
+        let protocol = u16::from_ne_bytes([p0, p1]);
+        let tag = (protocol != 0).then(|| {
+            let ([a, b], [c, d]) = (protocol.to_be_bytes(), u16::from_ne_bytes([t0, t1]).to_be_bytes());
+            [a, b, c, d]
+        });
+        let class = match class {
+            0 => Class::Ack,
+            1 => Class::Handshake,
+            2 => Class::Request,
+            3 => Class::Urgent,
+            4 => Class::Stale,
+            5 => Class::Data,
+            _ => return None,
+        };
+        let ack = SeqNumber(u32::from_ne_bytes(*ack));
+        let header = Self {
+            time: Time(u64::from_ne_bytes(*time)),
+            flow: FlowId(u32::from_ne_bytes(*flow)),
+            out: Outgoing { class, ack, ece: bits & 1 != 0, data: bits & 2 != 0 },
+            frame_length,
+            tag,
+        };
+        Some((header, rest.get(..frame_length)?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_is_read_as_the_programs_write_it() {
+        let mut record = Vec::new();
+        record.extend_from_slice(&7_u64.to_ne_bytes());
+        record.extend_from_slice(&8_u32.to_ne_bytes());
+        record.extend_from_slice(&9_u32.to_ne_bytes());
+        for field in [3_u16, 0x200a, 0x8100] {
+            record.extend_from_slice(&field.to_ne_bytes());
+        }
+        record.extend_from_slice(&[5, 3]);
+        let head = record.len();
+        assert_eq!(head, 24, "struct held");
+        record.extend_from_slice(b"abcpadding");
+        let (header, frame) = Header::split(&record).unwrap();
+        let out = Outgoing { class: Class::Data, ack: SeqNumber(9), ece: true, data: true };
+        let tag = Some([0x81, 0x00, 0x20, 0x0a]);
+        assert_eq!(header, Header { time: Time(7), flow: FlowId(8), out, frame_length: 3, tag });
+        assert_eq!(frame, b"abc");
+        for length in 0..head + 3 {
+            assert!(Header::split(&record[..length]).is_none());
+        }
+    }
+}

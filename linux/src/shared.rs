@@ -1,0 +1,216 @@
+//! Memory that the BPF programs and the daemon share: reading and writing it is no system call.
+
+use std::io;
+use std::num::NonZeroUsize;
+use std::os::fd::AsFd;
+use std::ptr::NonNull;
+
+use ackgate_control::flow::FlowKey;
+use ackgate_control::pac::cell::U64;
+use ackgate_control::pac::{Flow, Gate, State};
+use ackgate_control::policy::FlowId;
+use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
+
+use crate::skel::types;
+
+/// Entries of the flow table (`MAX_FLOWS` of `intf.h`).
+pub const MAX_FLOWS: u32 = 65_536;
+
+/// Books of the datapath itself, beside PAC's (`struct books` of `intf.h`).
+#[derive(Debug, Default)]
+#[repr(C)]
+pub struct Books {
+    /// Entries of the flow table that were handed out at least once.
+    pub fresh: U64,
+    /// Connections that found no room.
+    pub unguarded: U64,
+    /// Frames that should have been held but passed: the ring was full, the frame too large, or the daemon silent.
+    pub overflow: U64,
+    /// Frames of other protocols, which pass.
+    pub not_tcp: U64,
+    /// IP fragments, which pass.
+    pub fragments: U64,
+    /// Frames whose headers do not add up, which pass.
+    pub malformed: U64,
+}
+
+/// Memory of a BPF array map.
+#[derive(Debug)]
+struct Mapping {
+    start: NonNull<u8>,
+    length: NonZeroUsize,
+}
+
+impl Mapping {
+    fn new(map: &impl AsFd, length: usize) -> io::Result<Self> {
+        let length = NonZeroUsize::new(length).ok_or(io::ErrorKind::InvalidInput)?;
+        let protection = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
+        // SAFETY: a new mapping at an address that the kernel chooses; it overlaps nothing.
+        let start = unsafe { mmap(None, length, protection, MapFlags::MAP_SHARED, map, 0)? };
+        Ok(Self { start: start.cast(), length })
+    }
+
+    fn as_ptr<T>(&self, offset: usize) -> *const T {
+        debug_assert!(offset + size_of::<T>() <= self.length.get());
+        // SAFETY: the callers' offsets lie within the mapping.
+        unsafe { self.start.as_ptr().add(offset).cast() }
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: this is the mapping that `new` made; no reference outlives `self`.
+        let unmapped = unsafe { munmap(self.start.cast(), self.length.get()) };
+        debug_assert!(unmapped.is_ok());
+    }
+}
+
+// SAFETY: the mapping belongs to the process, not to a thread, and everything in it is read and written atomically (or,
+// for keys, copied).
+unsafe impl Send for Mapping {}
+// SAFETY: as above.
+unsafe impl Sync for Mapping {}
+
+/// The state that the packet path keeps.
+#[derive(Debug)]
+pub struct Shared {
+    variables: Mapping,
+    flows: Mapping,
+    keys: Mapping,
+}
+
+impl Shared {
+    /// Maps the programs' variables, their flow states and the keys of those.
+    pub(crate) fn new(variables: &impl AsFd, flows: &impl AsFd, keys: &impl AsFd) -> io::Result<Self> {
+        let entries = MAX_FLOWS as usize;
+        Ok(Self {
+            variables: Mapping::new(variables, size_of::<types::bss>())?,
+            flows: Mapping::new(flows, entries * size_of::<Flow>())?,
+            keys: Mapping::new(keys, entries * size_of::<FlowKey>())?,
+        })
+    }
+
+    /// The datapath's books.
+    #[must_use]
+    pub fn books(&self) -> &Books {
+        // SAFETY: the programs' variables hold a `struct books` here, which has the layout of `Books` (tested); all of
+        // it is atomic integers.
+        unsafe { &*self.variables.as_ptr(std::mem::offset_of!(types::bss, books)) }
+    }
+
+    /// The time that a datapath with fixed time goes by.
+    #[must_use]
+    pub fn fixed_clock(&self) -> &U64 {
+        // SAFETY: the programs' variables hold a 64-bit integer here.
+        unsafe { &*self.variables.as_ptr(std::mem::offset_of!(types::bss, fixed_clock)) }
+    }
+
+    /// The address of an entry's connection; meaningless for entries that are not in use.
+    #[must_use]
+    pub fn key(&self, id: FlowId) -> Option<FlowKey> {
+        if id.0 >= MAX_FLOWS {
+            return None;
+        }
+        let at = self.keys.as_ptr::<FlowKey>(id.0 as usize * size_of::<FlowKey>());
+        // SAFETY: the entry lies within the mapping and holds plain integers, valid whatever they are. The programs
+        // write it before the entry is used and not while it is.
+        Some(unsafe { at.read_volatile() })
+    }
+}
+
+impl State for Shared {
+    fn gate(&self) -> &Gate {
+        // SAFETY: the programs' variables hold a `struct gate` here, which has the layout of `Gate` (tested); all of it
+        // is atomic integers.
+        unsafe { &*self.variables.as_ptr(std::mem::offset_of!(types::bss, gate)) }
+    }
+
+    fn flow(&self, id: FlowId) -> Option<&Flow> {
+        if id.0 >= MAX_FLOWS {
+            return None;
+        }
+        // SAFETY: the entry lies within the mapping, and the map's values have the layout of `Flow` (tested); all of it
+        // is atomic integers.
+        Some(unsafe { &*self.flows.as_ptr(id.0 as usize * size_of::<Flow>()) })
+    }
+
+    fn flow_count(&self) -> u32 {
+        u32::try_from(self.books().fresh.get()).map_or(MAX_FLOWS, |fresh| fresh.min(MAX_FLOWS))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::mem::offset_of;
+
+    use super::*;
+
+    /// Compares the size of a struct and the offset of each of its members with the C side's.
+    macro_rules! same_layout {
+        ($rust:ty, $c:ty, $($member:ident),+ $(,)?) => {{
+            assert_eq!(size_of::<$rust>(), size_of::<$c>(), stringify!($rust));
+            $(assert_eq!(offset_of!($rust, $member), offset_of!($c, $member), stringify!($member));)+
+            let members = [$(stringify!($member)),+].len();
+            let integers = size_of::<$c>() / 4;
+            assert!(members * 2 >= integers, "every member must be listed");
+        }};
+    }
+
+    #[test]
+    fn both_sides_see_the_same_layout() {
+        same_layout!(
+            Gate,
+            types::gate,
+            owed,
+            written_off,
+            threshold,
+            held,
+            wanted,
+            interval_start,
+            mean_rtt,
+            interval_bytes,
+            interval_frames,
+            interval_marked,
+            interval_charged,
+            smooth_bandwidth,
+            smooth_in_flight,
+            half_open,
+            arrivals,
+            passed,
+            corrections,
+            voided,
+            heartbeat,
+        );
+        same_layout!(
+            Flow,
+            types::flow,
+            last_seen,
+            last_active,
+            handshake_start,
+            ts_start,
+            interval_start,
+            last_bandwidth,
+            size,
+            flags,
+            owed,
+            released_ack,
+            ack_high,
+            received,
+            recover,
+            window,
+            last_response,
+            interval_bytes,
+            slow_intervals,
+            rtt,
+            added_delay,
+            ts_value,
+            mss,
+            header,
+            last_window,
+            held,
+            generation,
+        );
+        same_layout!(Books, types::books, fresh, unguarded, overflow, not_tcp, fragments, malformed);
+        assert_eq!(size_of::<FlowKey>(), 40, "struct flow_key");
+    }
+}

@@ -1,0 +1,60 @@
+//! Forgets connections that have ended (PAC §IV-A). Entries of the flow table are freed here and nowhere else.
+
+use ackgate_control::flow::{Lifetimes, Stage};
+use ackgate_control::pac::state::flag;
+use ackgate_control::pac::{Flow, State, account};
+use ackgate_control::policy::FlowId;
+use ackgate_control::units::{Span, Time};
+
+use crate::datapath::Datapath;
+
+/// Time between two sweeps. Also the time from forgetting an entry to reusing it, by when no packet that was being
+/// processed still uses it.
+pub(crate) const PERIOD: Span = Span::secs(1);
+
+#[derive(Debug, Default)]
+pub(crate) struct Sweeper {
+    lifetimes: Lifetimes,
+    forgotten: Vec<FlowId>,
+}
+
+impl Sweeper {
+    pub(crate) fn sweep(&mut self, datapath: &Datapath, now: Time) {
+        let shared = datapath.shared();
+        for id in self.forgotten.drain(..) {
+            if let Some(flow) = shared.flow(id) {
+                account::close(shared.gate(), flow);
+            }
+            datapath.give_back(id);
+        }
+        for id in (0..shared.flow_count()).map(FlowId) {
+            let (Some(flow), Some(key)) = (shared.flow(id), shared.key(id)) else { continue };
+            let flags = flow.flags.get();
+            if flags & flag::KNOWN == 0 || flow.held.get() > 0 {
+                continue;
+            }
+            if self.lifetimes.expired(stage(flags), Time(flow.last_seen.get()), now) {
+                datapath.forget(&key);
+                account::close(shared.gate(), flow);
+                self.forgotten.push(id);
+            }
+        }
+    }
+}
+
+const fn stage(flags: u32) -> Stage {
+    if flags & flag::CLOSING != 0 {
+        Stage::Closing
+    } else if flags & flag::HALF_OPEN != 0 {
+        Stage::HalfOpen
+    } else {
+        Stage::Open
+    }
+}
+
+/// Connections that were heard of within `span`: the senders of now.
+pub(crate) fn active(state: &impl State, now: Time, span: Span) -> u32 {
+    let is_active = |flow: &Flow| flow.flags.any(flag::KNOWN) && now.since(Time(flow.last_active.get())) < span;
+    let count = (0..state.flow_count()).filter(|&id| state.flow(FlowId(id)).is_some_and(is_active)).count();
+    u32::try_from(count).unwrap_or(u32::MAX)
+}

@@ -1,0 +1,167 @@
+//! The few system calls that no crate wraps, each behind a safe function.
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+
+use ackgate_control::units::Time;
+use nix::time::{ClockId, clock_gettime};
+
+/// Now, on the monotonic clock, which `bpf_ktime_get_ns` reads too.
+///
+/// # Panics
+/// Never: `CLOCK_MONOTONIC` exists on every Linux, and its values are never negative.
+#[must_use]
+pub fn now() -> Time {
+    let now = clock_gettime(ClockId::CLOCK_MONOTONIC).expect("the monotonic clock can be read");
+    Time(now.tv_sec().cast_unsigned() * 1_000_000_000 + now.tv_nsec().cast_unsigned())
+}
+
+/// Which side of a device a program is attached to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Side {
+    Ingress,
+    Egress,
+}
+
+/// Attaches a program to a device by a tcx link (Linux 6.6): closing the link detaches it.
+pub(crate) fn link_tcx(program: BorrowedFd<'_>, ifindex: i32, side: Side) -> io::Result<OwnedFd> {
+    let point = match side {
+        Side::Ingress => libbpf_sys::BPF_TCX_INGRESS,
+        Side::Egress => libbpf_sys::BPF_TCX_EGRESS,
+    };
+    // SAFETY: plain integers and a null pointer, which stands for default options.
+    let fd = unsafe { libbpf_sys::bpf_link_create(program.as_raw_fd(), ifindex, point, std::ptr::null()) };
+    owned(fd)
+}
+
+/// Takes over a descriptor from a function that returns a negative errno on failure.
+fn owned(fd: RawFd) -> io::Result<OwnedFd> {
+    if fd < 0 {
+        return Err(io::Error::from_raw_os_error(-fd));
+    }
+    // SAFETY: the kernel has just given us this descriptor; nobody else knows it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Hardware type of an interface (`ARPHRD_*`).
+pub(crate) fn hardware_type(name: &str) -> io::Result<u16> {
+    let socket = nix::sys::socket::socket(
+        nix::sys::socket::AddressFamily::Inet,
+        nix::sys::socket::SockType::Datagram,
+        nix::sys::socket::SockFlag::SOCK_CLOEXEC,
+        None,
+    )?;
+    // SAFETY: an all-zero ifreq is valid.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    if name.len() >= request.ifr_name.len() {
+        return Err(io::Error::from_raw_os_error(libc::ENODEV));
+    }
+    for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
+        *to = from.cast_signed();
+    }
+    // SAFETY: the request is an ifreq with a terminated name, as SIOCGIFHWADDR wants it.
+    if unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFHWADDR, &raw mut request) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: SIOCGIFHWADDR has filled in this member of the union.
+    Ok(unsafe { request.ifr_ifru.ifru_hwaddr.sa_family })
+}
+
+/// Lets this thread's timers fire when they are due rather than up to 50 us later.
+pub(crate) fn precise_timers() {
+    // SAFETY: takes an integer by value; failure only means less precision.
+    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1 as libc::c_ulong) };
+}
+
+/// Opens a packet socket that only sends, on one device, past its qdisc and past tc.
+pub(crate) fn raw_sender(ifindex: i32) -> io::Result<OwnedFd> {
+    // SAFETY: plain integers. Protocol 0 receives nothing.
+    let fd = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK, 0) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let socket = owned(fd)?;
+    set_option(&socket, libc::PACKET_QDISC_BYPASS, 1)?;
+    bind_packet(&socket, ifindex, 0)?;
+    Ok(socket)
+}
+
+pub(crate) fn set_option(socket: &OwnedFd, option: i32, value: i32) -> io::Result<()> {
+    // SAFETY: the option's value is an int, alive during the call.
+    let result = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_PACKET,
+            option,
+            (&raw const value).cast(),
+            size_of::<i32>() as libc::socklen_t,
+        )
+    };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Binds a packet socket to a device; `protocol` in host order, 0 to receive nothing.
+pub(crate) fn bind_packet(socket: &OwnedFd, ifindex: i32, protocol: u16) -> io::Result<()> {
+    // SAFETY: an all-zero sockaddr_ll is valid.
+    let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
+    address.sll_family = libc::AF_PACKET as u16;
+    address.sll_protocol = protocol.to_be();
+    address.sll_ifindex = ifindex;
+    // SAFETY: address and length describe a sockaddr_ll that is alive during the call.
+    let result = unsafe {
+        libc::bind(socket.as_raw_fd(), (&raw const address).cast(), size_of::<libc::sockaddr_ll>() as libc::socklen_t)
+    };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Most frames that one [`send_frames`] hands to the kernel.
+pub(crate) const SEND_BATCH: usize = 64;
+
+/// Sends the first [`SEND_BATCH`] frames in one system call; returns how many went, an error only when none did.
+pub(crate) fn send_frames(socket: &OwnedFd, frames: &[Vec<u8>]) -> io::Result<usize> {
+    let count = frames.len().min(SEND_BATCH);
+    let mut pieces = [libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 }; SEND_BATCH];
+    // SAFETY: all-zero message headers are valid.
+    let mut headers: [libc::mmsghdr; SEND_BATCH] = unsafe { std::mem::zeroed() };
+    for ((frame, piece), header) in frames.iter().zip(&mut pieces).zip(&mut headers) {
+        piece.iov_base = frame.as_ptr().cast_mut().cast();
+        piece.iov_len = frame.len();
+        header.msg_hdr.msg_iov = &raw mut *piece;
+        header.msg_hdr.msg_iovlen = 1;
+    }
+    // SAFETY: `count` headers point at as many pieces, which point at frames; all are alive during the call, and sending
+    // does not write to them.
+    let sent = unsafe { libc::sendmmsg(socket.as_raw_fd(), headers.as_mut_ptr(), count as u32, libc::MSG_DONTWAIT) };
+    usize::try_from(sent).map_err(|_| io::Error::last_os_error())
+}
+
+/// While this lives, the kernel measures the run time of every BPF program (Linux 5.8).
+#[derive(Debug)]
+pub(crate) struct RunTimeStats {
+    _enabled: OwnedFd,
+}
+
+impl RunTimeStats {
+    pub(crate) fn enable() -> io::Result<Self> {
+        // SAFETY: takes an integer, returns a descriptor or a negative errno.
+        let fd = unsafe { libbpf_sys::bpf_enable_stats(libbpf_sys::BPF_STATS_RUN_TIME) };
+        Ok(Self { _enabled: owned(fd)? })
+    }
+}
+
+/// Runs of a program and nanoseconds that they took, as far as the kernel measured them.
+pub(crate) fn run_time(program: BorrowedFd<'_>) -> io::Result<(u64, u64)> {
+    let mut info = libbpf_sys::bpf_prog_info::default();
+    let mut length = size_of::<libbpf_sys::bpf_prog_info>() as u32;
+    // SAFETY: `info` is as long as `length` says, and its pointers are null, which asks for nothing else.
+    let result = unsafe { libbpf_sys::bpf_prog_get_info_by_fd(program.as_raw_fd(), &raw mut info, &raw mut length) };
+    if result < 0 { Err(io::Error::from_raw_os_error(-result)) } else { Ok((info.run_cnt, info.run_time_ns)) }
+}
+
+/// CPU time of this process in seconds, and its peak memory in KiB.
+pub(crate) fn usage() -> (f64, u64) {
+    let Ok(usage) = nix::sys::resource::getrusage(nix::sys::resource::UsageWho::RUSAGE_SELF) else { return (0.0, 0) };
+    let seconds = |time: nix::sys::time::TimeVal| time.tv_sec() as f64 + time.tv_usec() as f64 / 1e6;
+    let peak = u64::try_from(usage.max_rss()).unwrap_or(0);
+    (seconds(usage.user_time()) + seconds(usage.system_time()), peak)
+}
