@@ -30,6 +30,7 @@ pub(crate) fn code(done: anyhow::Result<()>) -> ExitCode {
     let stopped = matches!(error.downcast_ref(), Some(LabError::Load(LoadError::Stopped)))
         || matches!(error.downcast_ref(), Some(LoadError::Stopped));
     let refused = error.is::<Refused>()
+        || error.downcast_ref().is_some_and(ackgate_linux::Error::is_refusal)
         || error.downcast_ref().is_some_and(LabError::is_refusal)
         || error.downcast_ref().is_some_and(LoadError::is_refusal)
         || error.downcast_ref().is_some_and(TestbedError::is_refusal);

@@ -3,6 +3,7 @@
 mod exit;
 mod lab;
 mod load;
+mod run;
 mod stop;
 mod table;
 
@@ -20,6 +21,8 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Guards an interface in the foreground; Ctrl-C leaves it as it was. Needs root.
+    Run(run::Arguments),
     /// Real TCP load as in the papers: many senders, one receiver, barrier-synchronised rounds.
     #[command(subcommand)]
     Load(load::Command),
@@ -30,6 +33,7 @@ enum Command {
 
 fn main() -> ExitCode {
     let done = match Cli::parse().command {
+        Command::Run(arguments) => run::run(&arguments),
         Command::Load(command) => load::run(command),
         Command::Lab(command) => lab::run(command),
     };

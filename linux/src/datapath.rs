@@ -152,6 +152,8 @@ fn settings(config: &Config, take: Take, fixed_time: bool) -> types::settings {
         timestamps: u8::from(config.rtt == RttMethod::Timestamps),
         take,
         fixed_time: u8::from(fixed_time),
-        reserved: [0; 5],
+        credit: u8::from(config.credit),
+        hold: u8::from(config.hold),
+        reserved: [0; 3],
     }
 }

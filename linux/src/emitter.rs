@@ -3,6 +3,7 @@
 use std::io;
 use std::os::fd::OwnedFd;
 
+use ackgate_control::segment::Edit;
 use ackgate_control::wire::{self, Direction, Meta};
 
 use crate::device::Device;
@@ -39,10 +40,12 @@ impl Emitter {
         self.lost
     }
 
-    /// Queues a frame. A checksum that was left to the card is completed here: what is sent raw goes as it is.
-    pub(crate) fn push(&mut self, mut frame: Vec<u8>) {
+    /// Queues a frame, with this change. A checksum that was left to the card is completed here: what is sent raw goes as
+    /// it is.
+    pub(crate) fn push(&mut self, mut frame: Vec<u8>, edit: &Edit) {
         if let Ok(packet) = wire::parse(&frame, &Meta::whole(&frame), Direction::Egress) {
             wire::complete_checksum(&mut frame, &packet.layout);
+            wire::apply(&mut frame, &packet.layout, edit);
         }
         self.queue.push(frame);
     }

@@ -1,6 +1,7 @@
 //! Frames that are held, by handle. Buffers are reused, so that holding allocates nothing once it has warmed up.
 
 use ackgate_control::policy::PacketId;
+use ackgate_control::wire::{self, Direction, Meta};
 
 #[derive(Debug, Default)]
 pub(crate) struct Frames {
@@ -29,5 +30,16 @@ impl Frames {
     pub(crate) fn remove(&mut self, packet: PacketId, spare: Vec<u8>) -> Vec<u8> {
         self.free.push(packet.0);
         std::mem::replace(&mut self.slots[packet.0 as usize], spare)
+    }
+
+    /// Takes a frame out, leaving its bare ACK in its place.
+    pub(crate) fn replace_with_bare_ack(&mut self, packet: PacketId) -> Vec<u8> {
+        let slot = &mut self.slots[packet.0 as usize];
+        let bare = match wire::parse(slot, &Meta::whole(slot), Direction::Egress) {
+            Ok(packet) => wire::bare_ack(slot, &packet),
+            // The programs hold only what they understood, by the same rules.
+            Err(_) => slot.clone(),
+        };
+        std::mem::replace(slot, bare)
     }
 }

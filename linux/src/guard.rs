@@ -122,6 +122,8 @@ pub struct Summary {
     pub forced: u64,
     /// Of these, at once with a connection in loss recovery.
     pub hurried: u64,
+    /// Of these, after the longest time allowed and without a grant, while a bare copy went on waiting (exact credit).
+    pub split: u64,
     /// Held ACKs dropped because a later one said the same.
     pub discarded: u64,
     /// Outgoing segments that were never held.
@@ -243,7 +245,7 @@ impl Guard {
             scheduler.enqueue(&options.pac, shared, arrival.flow, arrival.packet, arrival.out, arrival.time);
         }
         while let Some((action, waited)) = scheduler.poll(&options.pac, shared, now) {
-            if matches!(action, Action::Release(..)) {
+            if matches!(action, Action::Release(..) | Action::Split(..)) {
                 hold_times.saturating_record((waited.0 / 1000).max(1));
             }
             carry_out(action, hold.as_mut());
@@ -325,6 +327,7 @@ impl Guard {
             released: all_released(&stats),
             forced: stats.forced,
             hurried: stats.hurried,
+            split: stats.split,
             discarded: stats.discarded,
             passed: gate.passed.get(),
             arrivals: gate.arrivals.get(),
@@ -370,8 +373,8 @@ impl Drop for Guard {
 
 fn carry_out(action: Action, hold: &mut dyn Hold) {
     match action {
-        // PAC changes no packet.
-        Action::Release(packet, _) => hold.release(packet),
+        Action::Release(packet, edit) => hold.release(packet, &edit),
+        Action::Split(packet, edit) => hold.split(packet, &edit),
         Action::Discard(packet) => hold.discard(packet),
         // PAC sends no packets of its own.
         Action::Probe(_) => {}
@@ -379,7 +382,7 @@ fn carry_out(action: Action, hold: &mut dyn Hold) {
 }
 
 const fn all_released(stats: &Stats) -> u64 {
-    stats.released + stats.forced + stats.hurried
+    stats.released + stats.forced + stats.hurried + stats.split
 }
 
 fn cost(program: BorrowedFd<'_>) -> Option<ProgramCost> {

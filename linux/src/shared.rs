@@ -150,9 +150,9 @@ mod tests {
         ($rust:ty, $c:ty, $($member:ident),+ $(,)?) => {{
             assert_eq!(size_of::<$rust>(), size_of::<$c>(), stringify!($rust));
             $(assert_eq!(offset_of!($rust, $member), offset_of!($c, $member), stringify!($member));)+
-            let members = [$(stringify!($member)),+].len();
-            let integers = size_of::<$c>() / 4;
-            assert!(members * 2 >= integers, "every member must be listed");
+            let zero = <$rust>::default();
+            let listed: usize = [$(size_of_val(&zero.$member)),+].iter().sum();
+            assert_eq!(listed, size_of::<$rust>(), "every member must be listed");
         }};
     }
 
@@ -175,6 +175,7 @@ mod tests {
             smooth_bandwidth,
             smooth_in_flight,
             half_open,
+            engaged,
             arrivals,
             passed,
             corrections,
@@ -209,6 +210,8 @@ mod tests {
             last_window,
             held,
             generation,
+            edge,
+            scale,
         );
         same_layout!(Books, types::books, fresh, unguarded, overflow, not_tcp, fragments, malformed);
         assert_eq!(size_of::<FlowKey>(), 40, "struct flow_key");

@@ -3,9 +3,9 @@
 use alloc::vec::Vec;
 
 use super::checksum::{ipv4_checksum, put16, tcp_checksum};
-use super::{Direction, ETHERTYPE_IPV4, ETHERTYPE_IPV6, ETHERTYPE_VLAN, Layout, Meta, PROTOCOL_TCP, parse};
+use super::{Direction, ETHERTYPE_IPV4, ETHERTYPE_IPV6, ETHERTYPE_VLAN, Layout, Meta, PROTOCOL_TCP, Packet, parse};
 use crate::flow::FlowKey;
-use crate::segment::Segment;
+use crate::segment::{Flags, Segment};
 
 /// Writes the frame that `segment` describes, payload zero, checksums complete, as the local end sends it
 /// ([`Direction::Egress`]) or receives it. VLAN identifiers of the key become tags in the bytes; MAC addresses are
@@ -74,6 +74,28 @@ pub fn fill_checksums(frame: &mut [u8], layout: &Layout) {
     }
     let check = tcp_checksum(frame, layout);
     put16(frame, layout.tcp + 16, check);
+}
+
+/// The bare ACK that stands where TCP stands after `packet`, which `frame` holds: no payload, no SYN, FIN or PSH; its
+/// sequence number is the packet's end. It acknowledges, and advertises, what the packet does.
+#[must_use]
+pub fn bare_ack(frame: &[u8], packet: &Packet) -> Vec<u8> {
+    let Layout { ip, ipv6, tcp, payload, .. } = packet.layout;
+    let mut bare = frame.get(..payload).unwrap_or_default().to_vec();
+    if bare.is_empty() {
+        return bare;
+    }
+    // Headers are far shorter than 64 KB.
+    let length = |from: usize| u16::try_from(payload - from).unwrap_or(u16::MAX);
+    if ipv6 {
+        put16(&mut bare, ip + 4, length(ip + 40))
+    } else {
+        put16(&mut bare, ip + 2, length(ip))
+    }
+    bare[tcp + 4..tcp + 8].copy_from_slice(&packet.segment.end().0.to_be_bytes());
+    bare[tcp + 13] &= !(Flags::SYN | Flags::FIN | Flags::PSH).0;
+    fill_checksums(&mut bare, &Layout { end: payload, ..packet.layout });
+    bare
 }
 
 fn options(segment: &Segment) -> Vec<u8> {

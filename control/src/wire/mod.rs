@@ -12,7 +12,7 @@ use crate::segment::{Flags, Segment};
 use crate::seq::SeqNumber;
 
 pub use checksum::{Checksum, apply, complete_checksum};
-pub use emit::{emit, fill_checksums};
+pub use emit::{bare_ack, emit, fill_checksums};
 
 /// Bytes of an Ethernet header without tags (IEEE 802.3 §3.1.1).
 pub const ETHERNET_HEADER: usize = 14;

@@ -263,6 +263,19 @@ proptest! {
     }
 
     #[test]
+    fn a_bare_ack_stands_after_the_packet((key, segment) in segments()) {
+        let frame = emit(&key, &segment, Direction::Egress);
+        let packet = parse(&frame, &Meta::whole(&frame), Direction::Egress).unwrap();
+        let mut bare = bare_ack(&frame, &packet);
+        let read = parse(&bare, &Meta::whole(&bare), Direction::Egress).unwrap();
+        let gone = Flags::SYN | Flags::FIN | Flags::PSH;
+        let flags = Flags(segment.flags.0 & !gone.0);
+        let expected = Segment { seq: segment.end(), payload: 0, flags, mss: 0, wscale: None, ..packet.segment };
+        prop_assert_eq!((read.key, read.segment), (key, expected));
+        prop_assert_eq!(complete_checksum(&mut bare, &read.layout), Checksum::Valid);
+    }
+
+    #[test]
     fn edits_keep_the_checksums_right(
         (key, segment) in segments(), window: Option<u16>, ect: Option<bool>, ece: Option<bool>
     ) {

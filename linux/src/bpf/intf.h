@@ -40,6 +40,8 @@ enum class { CLASS_ACK, CLASS_HANDSHAKE, CLASS_REQUEST, CLASS_URGENT, CLASS_STAL
 #define FLOW_RECEIVED (1u << 9)
 #define FLOW_ACKED (1u << 10)
 #define FLOW_PEER_DONE (1u << 11)
+#define FLOW_ENGAGED (1u << 12)
+#define FLOW_SCALE_KNOWN (1u << 13)
 
 struct gate {
 	__u64 owed;
@@ -56,6 +58,7 @@ struct gate {
 	__u64 smooth_bandwidth;
 	__u64 smooth_in_flight;
 	__u64 half_open;
+	__u64 engaged;
 	__u64 arrivals;
 	__u64 passed;
 	__u64 corrections;
@@ -89,6 +92,8 @@ struct flow {
 	__u32 last_window;
 	__u32 held;
 	__u32 generation;
+	__u32 edge;
+	__u32 scale;
 };
 
 /* Books of the datapath itself, beside PAC's. */
@@ -128,7 +133,11 @@ struct settings {
 	__u8 take;
 	/* Time comes from the variable `fixed_clock` instead of the machine: differential test only. */
 	__u8 fixed_time;
-	__u8 reserved[5];
+	/* Exact credit (control/src/credit.rs). */
+	__u8 credit;
+	/* Whether anything is held. */
+	__u8 hold;
+	__u8 reserved[3];
 };
 
 enum take {
@@ -147,16 +156,23 @@ struct held {
 	__u32 flow;
 	__u32 ack;
 	__u16 frame_length;
+	__u16 window;
 	/* Tag control information that travels beside the frame, and its protocol in host order; protocol 0 for none. */
 	__u16 tag;
 	__u16 tag_protocol;
 	/* enum class */
 	__u8 class;
-	/* The frame carries ECN-Echo (bit 0), payload (bit 1). */
+	/* HELD_* */
 	__u8 bits;
+	__u8 shift;
+	__u8 reserved[5];
 };
 
+/* The frame carries ECN-Echo. */
 #define HELD_ECE 1
+/* The frame carries payload. */
 #define HELD_DATA 2
+/* The frame repeats the acknowledgement number before it. */
+#define HELD_REPEATED 4
 
 #endif

@@ -16,6 +16,7 @@
 #define LONGEST_RTT 1000000000ull
 #define FULL_FRAME 1514ull
 #define LARGEST_REQUEST 1024
+#define LEAST_SEGMENTS 2
 #define SWAP_TRIES 16
 
 const volatile struct settings settings;
@@ -23,8 +24,11 @@ const volatile struct settings settings;
 struct outgoing {
 	__u32 class;
 	__u32 ack;
+	__u16 window;
+	__u8 shift;
 	bool ece;
 	bool data;
+	bool repeated;
 	/* Nothing else was held. */
 	bool first;
 };
@@ -32,6 +36,8 @@ struct outgoing {
 struct trigger {
 	__u64 wire;
 	__u32 increment;
+	__u32 edge;
+	bool moves_edge;
 };
 
 static __always_inline __u32 max_u32(__u32 a, __u32 b)
@@ -276,6 +282,23 @@ static __always_inline void roll_flow(struct gate *gate, struct flow *flow, __u6
 	set64(&gate->mean_rtt, smooth(get64(&gate->mean_rtt), round_trip(flow)));
 }
 
+static __always_inline bool engage(struct gate *gate, struct flow *flow)
+{
+	if (any_flag(flow, FLOW_ENGAGED))
+		return false;
+	raise_flags(flow, FLOW_ENGAGED);
+	add64(&gate->engaged, 1);
+	return true;
+}
+
+static __always_inline void disengage(struct gate *gate, struct flow *flow)
+{
+	if (any_flag(flow, FLOW_ENGAGED)) {
+		lower_flags(flow, FLOW_ENGAGED);
+		take_up_to64(&gate->engaged, 1);
+	}
+}
+
 static __always_inline void void_debt(struct gate *gate, struct flow *flow)
 {
 	__u64 debt;
@@ -288,6 +311,104 @@ static __always_inline void void_debt(struct gate *gate, struct flow *flow)
 		take_up_to64(&gate->written_off, debt);
 		add64(&gate->voided, debt);
 	}
+}
+
+/* credit.rs */
+
+static __always_inline bool governs(const struct flow *flow)
+{
+	return settings.credit && any_flag(flow, FLOW_SCALE_KNOWN) &&
+	       1u << (get32(&flow->scale) & 15) <= get32(&flow->mss);
+}
+
+static __always_inline __u32 ahead_of(__u32 a, __u32 b)
+{
+	__s32 distance = seq_distance(a, b);
+
+	return distance > 0 ? distance : 0;
+}
+
+static __always_inline __u32 later(__u32 a, __u32 b)
+{
+	return seq_distance(a, b) < 0 ? b : a;
+}
+
+static __always_inline __u32 share(const struct gate *gate, const struct flow *flow)
+{
+	__u64 mss = max_u32(get32(&flow->mss), 1);
+	__u64 wire = get64(&gate->threshold) / max_u64(get64(&gate->engaged), 1);
+	__u64 payload = wire * mss / (mss + get32(&flow->header));
+
+	return min_u64(max_u64(payload, LEAST_SEGMENTS * mss), 1u << 30);
+}
+
+static __always_inline __u32 remaining(const struct flow *flow, __u32 ack)
+{
+	return ahead_of(get32(&flow->edge), ack);
+}
+
+static __always_inline bool can_go_on(const struct flow *flow, __u32 ack)
+{
+	return remaining(flow, ack) >= LEAST_SEGMENTS * get32(&flow->mss);
+}
+
+static __always_inline __u32 kept_edge(const struct flow *flow, const struct outgoing *out)
+{
+	__u32 unit = 1u << (out->shift & 15), bytes = remaining(flow, out->ack);
+
+	return out->ack + (((bytes >> (out->shift & 15)) + !!(bytes & (unit - 1))) << (out->shift & 15));
+}
+
+static __always_inline __u32 credit_cost(const struct flow *flow, const struct outgoing *out, __u32 to)
+{
+	__u32 received = any_flag(flow, FLOW_RECEIVED) ? get32(&flow->received) : out->ack;
+	__u32 from = out->class == CLASS_REQUEST || out->class == CLASS_HANDSHAKE ? later(received, out->ack)
+										   : later(get32(&flow->edge), received);
+
+	return ahead_of(to, from);
+}
+
+static __always_inline __u32 grant(const struct gate *gate, const struct flow *flow, const struct outgoing *out)
+{
+	__u32 offered = (__u32)out->window << (out->shift & 15);
+	__u32 wanted = share(gate, flow);
+
+	wanted = wanted < offered ? wanted : offered;
+	return out->ack + (wanted >> (out->shift & 15) << (out->shift & 15));
+}
+
+static __always_inline void price(const struct flow *flow, const struct outgoing *out, __u32 to,
+				  struct trigger *trigger)
+{
+	trigger->wire = flow_wire(flow, credit_cost(flow, out, to));
+	trigger->increment = 0;
+	trigger->edge = to;
+	trigger->moves_edge = true;
+}
+
+static __always_inline void credit_trigger(const struct gate *gate, const struct flow *flow, const struct outgoing *out,
+					   struct trigger *trigger)
+{
+	bool moves = out->class == CLASS_DATA ? !can_go_on(flow, out->ack)
+					      : out->class != CLASS_URGENT && out->class != CLASS_STALE;
+	__u32 to = kept_edge(flow, out);
+
+	if (moves)
+		to = later(grant(gate, flow, out), to);
+	price(flow, out, to, trigger);
+}
+
+static __always_inline void without_grant(const struct flow *flow, const struct outgoing *out, struct trigger *trigger)
+{
+	price(flow, out, kept_edge(flow, out), trigger);
+}
+
+/* The window field that says the flow's right edge. */
+static __always_inline __u16 credit_window(const struct flow *flow, const struct outgoing *out)
+{
+	__u32 field = remaining(flow, out->ack) >> (out->shift & 15);
+
+	return field < out->window ? field : out->window;
 }
 
 /* account.rs */
@@ -305,6 +426,7 @@ __noinline int open_flow(struct gate *gate, struct flow *flow, __u64 now)
 	if (!gate || !flow)
 		return 0;
 	void_debt(gate, flow);
+	disengage(gate, flow);
 	close_handshake(gate, flow);
 	set32(&flow->flags, FLOW_KNOWN);
 	set64(&flow->last_seen, now);
@@ -322,6 +444,7 @@ __noinline int open_flow(struct gate *gate, struct flow *flow, __u64 now)
 	set32(&flow->slow_intervals, 0);
 	set32(&flow->rtt, 0);
 	set32(&flow->added_delay, 0);
+	set32(&flow->scale, 0);
 	add32(&flow->generation, 1);
 	return 0;
 }
@@ -373,6 +496,16 @@ static __always_inline void end_response(struct flow *flow)
 	set64(&flow->last_bandwidth, 0);
 }
 
+/* Books a debt. */
+static __always_inline void owe(struct gate *gate, struct flow *flow, __u64 bytes)
+{
+	__u32 wire = min_u64(min_u64(bytes, ~0u), ~0u - get32(&flow->owed));
+
+	add32(&flow->owed, wire);
+	add64(&gate->owed, wire);
+	add64(&gate->interval_charged, wire);
+}
+
 static __always_inline void receive(struct gate *gate, struct flow *flow, const struct segment *segment, __u64 now)
 {
 	__u32 wire = wire_bytes(segment), paid, frame, end;
@@ -412,8 +545,12 @@ static __always_inline void receive(struct gate *gate, struct flow *flow, const 
 			lower_flags(flow, FLOW_PUSHED);
 		if (segment->flags & FIN)
 			raise_flags(flow, FLOW_CLOSING | FLOW_PEER_DONE);
-		if (has_no_more(flow))
+		if (has_no_more(flow)) {
 			void_debt(gate, flow);
+			disengage(gate, flow);
+		} else if (engage(gate, flow) && governs(flow)) {
+			owe(gate, flow, flow_wire(flow, remaining(flow, end)));
+		}
 	} else if (get32(&flow->held) > 0 && seq_distance(end, get32(&flow->ack_high)) <= 0 &&
 		   seq_distance(end, get32(&flow->released_ack)) > 0) {
 		raise_flags(flow, FLOW_OVERTAKEN);
@@ -431,6 +568,8 @@ static __always_inline bool account_ingress(struct gate *gate, struct flow *flow
 		if (!(segment->flags & ACK)) {
 			open_flow(gate, flow, now);
 			start_handshake(gate, flow);
+		} else if (segment->wscale == NO_WSCALE) {
+			set32(&flow->scale, 0);
 		}
 		sample_handshake(gate, flow, segment, now);
 	} else if (!any_flag(flow, FLOW_KNOWN)) {
@@ -441,6 +580,7 @@ static __always_inline bool account_ingress(struct gate *gate, struct flow *flow
 		close_handshake(gate, flow);
 		raise_flags(flow, FLOW_CLOSING);
 		void_debt(gate, flow);
+		disengage(gate, flow);
 	} else if (!(segment->flags & SYN)) {
 		if (any_flag(flow, FLOW_HALF_OPEN)) {
 			sample_handshake(gate, flow, segment, now);
@@ -466,52 +606,53 @@ static __always_inline __u32 increment(const struct flow *flow, __u32 acked, con
 	return settings.per_byte_growth ? acked : mss;
 }
 
-static __always_inline struct trigger trigger_of(const struct flow *flow, const struct outgoing *out)
+static __always_inline void trigger_of(const struct gate *gate, const struct flow *flow, const struct outgoing *out,
+				       struct trigger *trigger)
 {
-	struct trigger trigger = {};
 	__u32 mss = get32(&flow->mss), window = get32(&flow->window), response, acked;
 	__u64 most;
-	__s32 ahead;
 	bool hole;
 
-	switch (out->class) {
-	case CLASS_HANDSHAKE:
-		trigger.wire = flow_wire(flow, (__u64)settings.initial_window * mss);
-		return trigger;
-	case CLASS_REQUEST:
-		response = get32(&flow->last_response);
-		trigger.wire = flow_wire(flow, response == 0 || window < response ? window : response);
-		return trigger;
-	case CLASS_STALE:
-		return trigger;
+	if (governs(flow)) {
+		credit_trigger(gate, flow, out, trigger);
+		return;
 	}
-	ahead = seq_distance(out->ack, get32(&flow->released_ack));
-	acked = ahead > 0 ? ahead : 0;
+	if (out->class == CLASS_HANDSHAKE) {
+		trigger->wire = flow_wire(flow, (__u64)settings.initial_window * mss);
+		return;
+	}
+	if (out->class == CLASS_REQUEST) {
+		response = get32(&flow->last_response);
+		trigger->wire = flow_wire(flow, response == 0 || window < response ? window : response);
+		return;
+	}
+	if (out->class == CLASS_STALE)
+		return;
+	acked = ahead_of(out->ack, get32(&flow->released_ack));
 	hole = any_flag(flow, FLOW_RECEIVED) && seq_distance(get32(&flow->received), out->ack) > 0;
 	if (acked == 0 && out->class == CLASS_URGENT && hole) {
-		trigger.wire = flow_wire(flow, mss);
-		return trigger;
+		trigger->wire = flow_wire(flow, mss);
+		return;
 	}
 	if (acked == 0 || has_no_more(flow))
-		return trigger;
-	trigger.increment = increment(flow, acked, out);
+		return;
+	trigger->increment = increment(flow, acked, out);
 	most = (__u64)max_u32(window, acked) + mss;
-	trigger.wire = flow_wire(flow, min_u64((__u64)acked + trigger.increment, most));
-	return trigger;
+	trigger->wire = flow_wire(flow, min_u64((__u64)acked + trigger->increment, most));
 }
 
 static __always_inline void charge(struct gate *gate, struct flow *flow, const struct outgoing *out,
 				   const struct trigger *trigger, __u64 now)
 {
 	__u32 window = get32(&flow->window);
-	__u32 wire = min_u64(min_u64(trigger->wire, ~0u), ~0u - get32(&flow->owed));
 
-	if (wire > 0) {
-		add32(&flow->owed, wire);
-		add64(&gate->owed, wire);
-		add64(&gate->interval_charged, wire);
+	if (trigger->wire > 0) {
+		engage(gate, flow);
+		owe(gate, flow, trigger->wire);
 		set64(&flow->last_active, now);
 	}
+	if (trigger->moves_edge)
+		set32(&flow->edge, trigger->edge);
 	set32(&flow->window, window + trigger->increment < window ? ~0u : window + trigger->increment);
 	if (seq_distance(get32(&flow->released_ack), out->ack) < 0)
 		set32(&flow->released_ack, out->ack);
@@ -557,6 +698,7 @@ static __always_inline __u32 data_class(struct gate *gate, struct flow *flow, co
 	if (!idle)
 		return CLASS_DATA;
 	void_debt(gate, flow);
+	disengage(gate, flow);
 	end_response(flow);
 	brief = segment->frames <= 1 && segment->payload <= LARGEST_REQUEST && segment->payload < get32(&flow->mss) &&
 		segment->flags & PSH;
@@ -567,15 +709,17 @@ static __always_inline __u32 data_class(struct gate *gate, struct flow *flow, co
 }
 
 /* What the segment is to the gate; CLASS_NONE for what triggers nothing and is never held. */
-static __always_inline __u32 classify(struct gate *gate, struct flow *flow, const struct segment *segment, __u64 now)
+static __always_inline __u32 classify(struct gate *gate, struct flow *flow, const struct segment *segment, __u64 now,
+				      struct outgoing *out)
 {
-	__u32 flags = get32(&flow->flags), high;
+	__u32 flags = get32(&flow->flags), high, class;
 	bool seen, repeated, same_window, was_zero;
 
 	if (segment->flags & RST) {
 		close_handshake(gate, flow);
 		raise_flags(flow, FLOW_CLOSING);
 		void_debt(gate, flow);
+		disengage(gate, flow);
 		return CLASS_NONE;
 	}
 	if (!(segment->flags & ACK))
@@ -596,25 +740,36 @@ static __always_inline __u32 classify(struct gate *gate, struct flow *flow, cons
 	if (!seen) {
 		raise_flags(flow, FLOW_ACKED);
 		set32(&flow->released_ack, segment->ack);
+		set32(&flow->edge, segment->ack);
 	}
 	if (segment->flags & SYN) {
 		if (get64(&gate->half_open) > settings.max_half_open) {
 			set64(&flow->handshake_start, now);
 			return CLASS_NONE;
 		}
-		return CLASS_HANDSHAKE;
-	}
-	if (flags & FLOW_HALF_OPEN) {
+		class = CLASS_HANDSHAKE;
+	} else if (flags & FLOW_HALF_OPEN) {
 		close_handshake(gate, flow);
-		return segment->payload == 0 ? CLASS_HANDSHAKE : CLASS_DATA;
-	}
-	if (segment->flags & FIN) {
+		class = segment->payload == 0 ? CLASS_HANDSHAKE : CLASS_DATA;
+	} else if (segment->flags & FIN) {
 		raise_flags(flow, FLOW_CLOSING);
-		return CLASS_DATA;
+		class = CLASS_DATA;
+	} else if (segment->payload > 0) {
+		class = data_class(gate, flow, segment, now);
+	} else {
+		class = ack_class(flow, segment, repeated, same_window, was_zero);
+		if (class == CLASS_URGENT && was_zero && governs(flow) && !any_flag(flow, FLOW_RECOVERING))
+			class = CLASS_ACK;
 	}
-	if (segment->payload > 0)
-		return data_class(gate, flow, segment, now);
-	return ack_class(flow, segment, repeated, same_window, was_zero);
+	if (class == CLASS_HANDSHAKE || class == CLASS_REQUEST)
+		engage(gate, flow);
+	out->ack = segment->ack;
+	out->ece = segment->flags & ECE;
+	out->data = segment->payload > 0;
+	out->repeated = repeated;
+	out->window = segment->window;
+	out->shift = segment->flags & SYN ? 0 : get32(&flow->scale);
+	return class;
 }
 
 static __always_inline bool may_pass(const struct gate *gate, const struct flow *flow, const struct segment *segment,
@@ -623,6 +778,8 @@ static __always_inline bool may_pass(const struct gate *gate, const struct flow 
 	bool order_kept = get32(&flow->held) == 0;
 	__u64 held;
 
+	if (!settings.hold)
+		return true;
 	if (class == CLASS_URGENT || class == CLASS_STALE)
 		return order_kept;
 	if (class == CLASS_DATA)
@@ -637,7 +794,8 @@ static __always_inline bool may_pass(const struct gate *gate, const struct flow 
 static __always_inline bool account_egress(struct gate *gate, struct flow *flow, const struct segment *segment,
 					   __u64 now, struct outgoing *out)
 {
-	struct trigger trigger;
+	struct trigger trigger = {};
+	bool pass;
 
 	if (segment->flags & SYN) {
 		if (!(segment->flags & ACK)) {
@@ -654,11 +812,13 @@ static __always_inline bool account_egress(struct gate *gate, struct flow *flow,
 			set32(&flow->mss, mss);
 			set32(&flow->window, settings.initial_window * mss);
 		}
+		set32(&flow->scale, segment->wscale == NO_WSCALE ? 0 : segment->wscale);
+		raise_flags(flow, FLOW_SCALE_KNOWN);
 	} else if (!any_flag(flow, FLOW_KNOWN)) {
 		open_flow(gate, flow, now);
 	}
 	set64(&flow->last_seen, now);
-	out->class = classify(gate, flow, segment, now);
+	out->class = classify(gate, flow, segment, now, out);
 	if (settings.timestamps && segment->timestamps && get64(&flow->ts_start) == 0 &&
 	    get32(&flow->ts_value) != segment->tsval) {
 		set32(&flow->ts_value, segment->tsval);
@@ -668,11 +828,17 @@ static __always_inline bool account_egress(struct gate *gate, struct flow *flow,
 		add64(&gate->passed, 1);
 		return false;
 	}
-	out->ack = segment->ack;
-	out->ece = segment->flags & ECE;
-	out->data = segment->payload > 0;
-	trigger = trigger_of(flow, out);
-	if (may_pass(gate, flow, segment, out->class, trigger.wire)) {
+	trigger_of(gate, flow, out, &trigger);
+	pass = may_pass(gate, flow, segment, out->class, trigger.wire);
+	if (!pass && governs(flow) && out->class == CLASS_ACK) {
+		bool queued = get32(&flow->held) > 0;
+
+		if ((queued && out->repeated) || (!queued && can_go_on(flow, out->ack))) {
+			without_grant(flow, out, &trigger);
+			pass = true;
+		}
+	}
+	if (pass) {
 		charge(gate, flow, out, &trigger, now);
 		add64(&gate->passed, 1);
 		return false;
@@ -685,8 +851,9 @@ static __always_inline bool account_egress(struct gate *gate, struct flow *flow,
 /* A segment that was to be held could not be: charged like any other release. */
 static __always_inline void pass_after_all(struct gate *gate, struct flow *flow, const struct outgoing *out, __u64 now)
 {
-	struct trigger trigger = trigger_of(flow, out);
+	struct trigger trigger = {};
 
+	trigger_of(gate, flow, out, &trigger);
 	add32(&flow->held, -1);
 	add64(&gate->held, -1);
 	charge(gate, flow, out, &trigger, now);

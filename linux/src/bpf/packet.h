@@ -44,6 +44,8 @@ struct segment {
 	bool ce;
 	bool sack;
 	bool timestamps;
+	/* Offset of the TCP header in the frame. */
+	__u32 tcp;
 };
 
 struct packet {
@@ -272,6 +274,7 @@ static __always_inline enum reject parse_tcp(struct __sk_buff *skb, const struct
 			return MALFORMED;
 		parse_options(&bytes, rest, &options);
 	}
+	segment->tcp = ip->tcp;
 	segment->seq = bpf_ntohl(tcp.seq);
 	segment->ack = bpf_ntohl(tcp.ack);
 	segment->payload = ip->end - payload;

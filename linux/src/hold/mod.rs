@@ -7,6 +7,7 @@ use std::os::fd::BorrowedFd;
 
 use ackgate_control::pac::{Class, Outgoing};
 use ackgate_control::policy::{FlowId, PacketId};
+use ackgate_control::segment::Edit;
 use ackgate_control::seq::SeqNumber;
 use ackgate_control::units::Time;
 
@@ -36,8 +37,12 @@ pub trait Hold: fmt::Debug {
     /// Takes in what has arrived, in order.
     fn collect(&mut self, arrivals: &mut Vec<Arrival>);
 
-    /// Lets a frame go. It may stay here until [`flush`](Self::flush).
-    fn release(&mut self, packet: PacketId);
+    /// Lets a frame go, with this change. It may stay here until [`flush`](Self::flush).
+    fn release(&mut self, packet: PacketId, edit: &Edit);
+
+    /// Lets a frame go, with this change, and keeps its bare copy under the same handle
+    /// ([`ackgate_control::policy::Action::Split`]).
+    fn split(&mut self, packet: PacketId, edit: &Edit);
 
     /// Forgets a frame.
     fn discard(&mut self, packet: PacketId);
@@ -66,7 +71,8 @@ impl Header {
         let (time, rest) = record.split_first_chunk::<8>()?;
         let (flow, rest) = rest.split_first_chunk::<4>()?;
         let (ack, rest) = rest.split_first_chunk::<4>()?;
-        let (&[l0, l1, t0, t1, p0, p1, class, bits], rest) = rest.split_first_chunk::<8>()?;
+        let (&[l0, l1, w0, w1, t0, t1, p0, p1], rest) = rest.split_first_chunk::<8>()?;
+        let (&[class, bits, shift, ..], rest) = rest.split_first_chunk::<8>()?;
         let frame_length = usize::from(u16::from_ne_bytes([l0, l1]));
         let protocol = u16::from_ne_bytes([p0, p1]);
         let tag = (protocol != 0).then(|| {
@@ -86,7 +92,15 @@ impl Header {
         let header = Self {
             time: Time(u64::from_ne_bytes(*time)),
             flow: FlowId(u32::from_ne_bytes(*flow)),
-            out: Outgoing { class, ack, ece: bits & 1 != 0, data: bits & 2 != 0 },
+            out: Outgoing {
+                class,
+                ack,
+                ece: bits & 1 != 0,
+                data: bits & 2 != 0,
+                repeated: bits & 4 != 0,
+                window: u16::from_ne_bytes([w0, w1]),
+                shift,
+            },
             frame_length,
             tag,
         };
@@ -104,15 +118,16 @@ mod tests {
         record.extend_from_slice(&7_u64.to_ne_bytes());
         record.extend_from_slice(&8_u32.to_ne_bytes());
         record.extend_from_slice(&9_u32.to_ne_bytes());
-        for field in [3_u16, 0x200a, 0x8100] {
+        for field in [3_u16, 501, 0x200a, 0x8100] {
             record.extend_from_slice(&field.to_ne_bytes());
         }
-        record.extend_from_slice(&[5, 3]);
+        record.extend_from_slice(&[5, 7, 9, 0, 0, 0, 0, 0]);
         let head = record.len();
-        assert_eq!(head, 24, "struct held");
+        assert_eq!(head, 32, "struct held");
         record.extend_from_slice(b"abcpadding");
         let (header, frame) = Header::split(&record).unwrap();
-        let out = Outgoing { class: Class::Data, ack: SeqNumber(9), ece: true, data: true };
+        let ack = SeqNumber(9);
+        let out = Outgoing { class: Class::Data, ack, ece: true, data: true, repeated: true, window: 501, shift: 9 };
         let tag = Some([0x81, 0x00, 0x20, 0x0a]);
         assert_eq!(header, Header { time: Time(7), flow: FlowId(8), out, frame_length: 3, tag });
         assert_eq!(frame, b"abc");

@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
 
 use ackgate_control::policy::PacketId;
+use ackgate_control::segment::Edit;
 use libbpf_rs::{RingBuffer, RingBufferBuilder};
 
 use super::{Arrival, Header, Hold};
@@ -90,10 +91,16 @@ impl Hold for Ring {
         arrivals.append(&mut self.inbox.borrow_mut().arrivals);
     }
 
-    fn release(&mut self, packet: PacketId) {
+    fn release(&mut self, packet: PacketId, edit: &Edit) {
         let spare = self.emitter.spare();
         let frame = self.inbox.borrow_mut().frames.remove(packet, spare);
-        self.emitter.push(frame);
+        self.emitter.push(frame, edit);
+    }
+
+    fn split(&mut self, packet: PacketId, edit: &Edit) {
+        let mut inbox = self.inbox.borrow_mut();
+        let frame = inbox.frames.replace_with_bare_ack(packet);
+        self.emitter.push(frame, edit);
     }
 
     fn discard(&mut self, packet: PacketId) {

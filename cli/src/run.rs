@@ -1,0 +1,231 @@
+//! `ackgate run`: guards an interface in the foreground until Ctrl-C.
+
+use std::io::{IsTerminal, Write};
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+use ackgate_control::pac::{Config, Requests};
+use ackgate_control::units::{Span, Time};
+use ackgate_lab::units::{parse_bytes, parse_rate, parse_time};
+use ackgate_linux::{Guard, Options, Outcome, Snapshot, Summary};
+use clap::{Args, ValueEnum};
+use serde::Serialize;
+
+use crate::exit::Refused;
+use crate::stop;
+
+/// What decides when an ACK may leave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Policy {
+    /// Proactive ACK Control, as published.
+    Pac,
+    /// Exact credit: PAC's gate, with what senders may send told by the window instead of estimated.
+    Credit,
+}
+
+/// What is done about requests, which make an idle sender burst its whole window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum RequestPolicy {
+    /// Nothing: ACKs only, as PAC was published.
+    Ignore,
+    /// Charge what the response is expected to burst, but never hold the request.
+    Charge,
+    /// Hold the request like an ACK when the budget is used up.
+    Gate,
+}
+
+/// Arguments of `ackgate run`.
+#[derive(Args)]
+pub(crate) struct Arguments {
+    /// Interface to guard.
+    #[arg(long, value_name = "INTERFACE")]
+    dev: String,
+
+    /// Buffer of the switch port in front of this host, in bytes or for example 96KB.
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
+    buffer: u64,
+
+    /// Rate of that port, for example 1gbit. Only used to check that the longest hold leaves room for the queueing that
+    /// holding itself creates.
+    #[arg(long, value_name = "RATE", value_parser = parse_rate)]
+    rate: Option<u64>,
+
+    /// Longest time that an ACK is held. Keep it below the senders' least retransmission timeout (200ms on Linux).
+    #[arg(long, value_name = "TIME", value_parser = parse_time, default_value = "100ms")]
+    max_hold: Duration,
+
+    /// Segments that a sender puts in flight on a new connection.
+    #[arg(long, value_name = "SEGMENTS", default_value_t = 10)]
+    initial_window: u32,
+
+    /// What is done about requests on idle connections.
+    #[arg(long, value_enum, default_value = "gate")]
+    requests: RequestPolicy,
+
+    /// Budget to collect before held ACKs are released; 0 releases each as soon as it may leave, which costs more CPU.
+    /// Without it: a sixteenth of the buffer.
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
+    batch: Option<u64>,
+
+    /// What decides when an ACK may leave.
+    #[arg(long, value_enum, default_value = "pac")]
+    guard: Policy,
+
+    /// Have the kernel measure the BPF programs' run time per packet, which itself costs a little.
+    #[arg(long)]
+    bpf_stats: bool,
+
+    /// Print one JSON object per line: `ready`, a `sample` each second, and at the end a `summary`.
+    #[arg(long)]
+    json: bool,
+}
+
+/// A line of `--json`.
+#[derive(Serialize)]
+#[serde(tag = "event", rename_all = "lowercase")]
+enum Event<'a> {
+    /// The device is guarded from now on.
+    Ready { device: &'a str, guard: Policy, buffer: u64, hold: &'a str },
+    /// How things stand; counters count from the start.
+    Sample(Snapshot),
+    /// The guard is off.
+    Summary(&'a Summary),
+}
+
+/// Guards until SIGINT or SIGTERM.
+pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    let stop = stop::descriptor()?;
+    let options = options(arguments)?;
+    let mut guard = Guard::start(options)?;
+    let mut screen = Screen::new(arguments.json);
+    screen.ready(arguments, guard.back_end())?;
+    let mut next = ackgate_linux::now();
+    loop {
+        next += Span::secs(1);
+        match guard.run(next.max(ackgate_linux::now()), stop.as_fd())? {
+            Outcome::Deadline => screen.sample(guard.snapshot(), next)?,
+            Outcome::Stopped => break,
+        }
+    }
+    let summary = guard.stop();
+    screen.summary(arguments, &summary)
+}
+
+fn options(arguments: &Arguments) -> anyhow::Result<Options> {
+    let refuse = |message: String| anyhow::Error::new(Refused(anyhow::anyhow!(message)));
+    let max_hold = u64::try_from(arguments.max_hold.as_nanos()).map_or(Span(u64::MAX), Span);
+    let mut options = Options::new(&arguments.dev, arguments.buffer);
+    options.pac = Config {
+        max_hold,
+        initial_window: arguments.initial_window,
+        requests: match arguments.requests {
+            RequestPolicy::Ignore => Requests::Ignore,
+            RequestPolicy::Charge => Requests::Charge,
+            RequestPolicy::Gate => Requests::Gate,
+        },
+        credit: arguments.guard == Policy::Credit,
+        ..Config::new(arguments.buffer)
+    };
+    options.pac.validate().map_err(|error| refuse(error.to_string()))?;
+    if let Some(rate) = arguments.rate {
+        let drain = ackgate_control::units::Rate(rate).time_for(arguments.buffer);
+        if max_hold < drain {
+            return Err(refuse(format!(
+                "--max-hold {max_hold} is shorter than the {drain} that the port takes to send its buffer of {} bytes; ACKs \
+                 would be released into a full buffer",
+                arguments.buffer
+            )));
+        }
+    }
+    if let Some(batch) = arguments.batch {
+        if batch > arguments.buffer / 2 {
+            return Err(refuse(format!("--batch {batch} is more than half the buffer of {} bytes", arguments.buffer)));
+        }
+        options.batch = batch;
+    }
+    options.bpf_stats = arguments.bpf_stats;
+    Ok(options)
+}
+
+/// Where it is shown how things stand: JSON lines, one live line on a terminal, or one line a second elsewhere.
+struct Screen {
+    json: bool,
+    live: bool,
+    last: (Time, Snapshot),
+}
+
+impl Screen {
+    fn new(json: bool) -> Self {
+        let last = (ackgate_linux::now(), Snapshot::default());
+        Self { json, live: !json && std::io::stdout().is_terminal(), last }
+    }
+
+    fn ready(&mut self, arguments: &Arguments, back_end: &str) -> anyhow::Result<()> {
+        if self.json {
+            let device = arguments.dev.as_str();
+            return self.event(&Event::Ready {
+                device,
+                guard: arguments.guard,
+                buffer: arguments.buffer,
+                hold: back_end,
+            });
+        }
+        println!(
+            "guarding {} (buffer {} bytes, hold back-end {back_end}); Ctrl-C stops",
+            arguments.dev, arguments.buffer
+        );
+        Ok(())
+    }
+
+    fn sample(&mut self, now: Snapshot, time: Time) -> anyhow::Result<()> {
+        if self.json {
+            return self.event(&Event::Sample(now));
+        }
+        let (before, last) = self.last;
+        let elapsed = time.since(before).0.max(1);
+        let rate = u128::from(now.released - last.released) * 1_000_000_000 / u128::from(elapsed);
+        self.last = (time, now);
+        let line = format!(
+            "{:>5} senders  {:>9} of {} bytes in flight  {:>5} held  {rate:>7} released/s",
+            now.senders, now.in_flight, now.threshold, now.held
+        );
+        let mut out = std::io::stdout().lock();
+        if self.live {
+            write!(out, "\r{line}\x1b[K")?
+        } else {
+            writeln!(out, "{line}")?
+        }
+        Ok(out.flush()?)
+    }
+
+    fn summary(&mut self, arguments: &Arguments, summary: &Summary) -> anyhow::Result<()> {
+        if self.json {
+            return self.event(&Event::Summary(summary));
+        }
+        if self.live {
+            println!();
+        }
+        let Summary { released, forced, passed, held_max, hold_us, .. } = summary;
+        println!(
+            "{} is as it was. {passed} segments passed at once, {released} were held ({held_max} at most at once,",
+            arguments.dev
+        );
+        println!(
+            "for {} us in the median, {} us at the 99th percentile), {forced} of them as long as allowed.",
+            hold_us.p50, hold_us.p99
+        );
+        let programs = [("ingress", summary.bpf_ingress), ("egress", summary.bpf_egress)];
+        for (name, cost) in programs.iter().filter_map(|(name, cost)| cost.map(|cost| (name, cost))) {
+            println!("The {name} program took {} ns per packet.", cost.ns_per_packet);
+        }
+        Ok(())
+    }
+
+    fn event(&self, event: &Event<'_>) -> anyhow::Result<()> {
+        let mut out = std::io::stdout().lock();
+        serde_json::to_writer(&mut out, event)?;
+        writeln!(out)?;
+        Ok(out.flush()?)
+    }
+}
