@@ -16,6 +16,7 @@ pub mod ictcp;
 pub mod m21;
 pub mod pac;
 pub mod policy;
+pub mod rto;
 pub mod rwnd;
 pub mod segment;
 pub mod seq;

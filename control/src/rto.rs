@@ -1,0 +1,206 @@
+//! When a sender gives up waiting: the retransmission timeout of RFC 6298, with the settings that the incast papers
+//! change (Vasudevan et al. §5: floor, clock granularity, randomisation). Integers only; the caller brings the random
+//! number, so that a real host and the simulator run the same code.
+
+use crate::units::Span;
+
+/// How a retransmission timeout is computed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RtoConfig {
+    /// Before the first measurement (RFC 6298 §2.1: 1 s).
+    pub initial: Span,
+    /// Never shorter than this (RTOmin; 200 ms in Linux and BSD).
+    pub floor: Span,
+    /// Never longer than this, back-off included (RFC 6298 §2.5: at least 60 s).
+    pub ceiling: Span,
+    /// Tick of the clock that measures and times out: samples and timeouts are rounded up to whole ticks, and it is
+    /// the `G` of RFC 6298 §2.3. At least 1 ns.
+    pub granularity: Span,
+    /// Least value of the `4 * RTTVAR` term. A kernel that keeps RTTVAR in whole jiffies never goes below four of them,
+    /// which is why an RTOmin of one jiffy gave timeouts of five (Vasudevan §6).
+    pub variance_floor: Span,
+    /// Back-off doubles at most this often (Vasudevan §7: 64 times the RTO, so 6).
+    pub max_doublings: u8,
+    /// `timeout = RTO + rand(0.5) * RTO` (Vasudevan §5), so that flows that lost together do not return together.
+    pub randomise: bool,
+}
+
+impl Default for RtoConfig {
+    fn default() -> Self {
+        Self {
+            initial: Span::secs(1),
+            floor: Span::millis(200),
+            ceiling: Span::secs(60),
+            granularity: Span::nanos(1),
+            variance_floor: Span::ZERO,
+            max_doublings: 6,
+            randomise: false,
+        }
+    }
+}
+
+/// Round-trip estimate and back-off of one connection.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Rto {
+    /// SRTT in eighths of a nanosecond; 0 before the first sample.
+    srtt_8: u64,
+    /// RTTVAR in quarters of a nanosecond.
+    rttvar_4: u64,
+    doublings: u8,
+}
+
+impl Rto {
+    /// Takes in a round-trip time. It must not come from a retransmitted segment unless a timestamp tells which copy
+    /// was answered (Karn's rule, RFC 6298 §3).
+    pub fn handle_sample(&mut self, config: &RtoConfig, rtt: Span) {
+        let tick = config.granularity.0.max(1);
+        let rtt = if tick == 1 { rtt.0.max(1) } else { rtt.0.div_ceil(tick).max(1) * tick };
+        if self.srtt_8 == 0 {
+            // §2.2: SRTT = R, RTTVAR = R/2.
+            self.srtt_8 = rtt * 8;
+            self.rttvar_4 = rtt * 2;
+        } else {
+            // §2.3: beta = 1/4, alpha = 1/8, RTTVAR first.
+            let deviation = (self.srtt_8 / 8).abs_diff(rtt);
+            self.rttvar_4 = self.rttvar_4 - self.rttvar_4 / 4 + deviation;
+            self.srtt_8 = self.srtt_8 - self.srtt_8 / 8 + rtt;
+        }
+    }
+
+    /// New data was acknowledged: back-off ends.
+    pub fn handle_progress(&mut self) {
+        self.doublings = 0;
+    }
+
+    /// The timer fired: the next timeout is twice as long (§5.5).
+    pub fn handle_timeout(&mut self, config: &RtoConfig) {
+        self.doublings = (self.doublings + 1).min(config.max_doublings);
+    }
+
+    /// Whether the timer has fired since the last progress.
+    #[must_use]
+    pub fn backed_off(&self) -> bool {
+        self.doublings > 0
+    }
+
+    /// Smoothed round-trip time, `None` before the first sample.
+    #[must_use]
+    pub fn srtt(&self) -> Option<Span> {
+        (self.srtt_8 > 0).then_some(Span(self.srtt_8 / 8))
+    }
+
+    /// Time from now until the timer fires. `random` is uniform over all of `u32`; it is only looked at when
+    /// [`RtoConfig::randomise`] is set.
+    #[must_use]
+    pub fn timeout(&self, config: &RtoConfig, random: u32) -> Span {
+        let base = if self.srtt_8 == 0 {
+            config.initial.0
+        } else {
+            let variance = self.rttvar_4.max(config.granularity.0).max(config.variance_floor.0);
+            self.srtt_8 / 8 + variance
+        };
+        let tick = config.granularity.0.max(1);
+        let base = if tick == 1 { base } else { base.div_ceil(tick) * tick };
+        let backed_off = base.max(config.floor.0).saturating_mul(1 << self.doublings.min(16)).min(config.ceiling.0);
+        if config.randomise {
+            // In halves of 2^32: a value in [RTO, 1.5 RTO).
+            let extra = (u128::from(backed_off) * u128::from(random)) >> 33;
+            Span(backed_off.saturating_add(u64::try_from(extra).unwrap_or(u64::MAX)))
+        } else {
+            Span(backed_off)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const NO_FLOOR: RtoConfig = RtoConfig {
+        initial: Span::secs(1),
+        floor: Span::ZERO,
+        ceiling: Span::secs(60),
+        granularity: Span::nanos(1),
+        variance_floor: Span::ZERO,
+        max_doublings: 6,
+        randomise: false,
+    };
+
+    #[test]
+    fn first_sample_gives_three_round_trips() {
+        let mut rto = Rto::default();
+        assert_eq!(rto.timeout(&NO_FLOOR, 0), Span::secs(1));
+        rto.handle_sample(&NO_FLOOR, Span::micros(100));
+        assert_eq!(rto.srtt(), Some(Span::micros(100)));
+        assert_eq!(rto.timeout(&NO_FLOOR, 0), Span::micros(300));
+    }
+
+    #[test]
+    fn steady_samples_bring_it_down_to_the_round_trip() {
+        let mut rto = Rto::default();
+        for _ in 0..100 {
+            rto.handle_sample(&NO_FLOOR, Span::micros(100));
+        }
+        assert!(rto.timeout(&NO_FLOOR, 0) < Span::micros(101));
+        assert_eq!(rto.timeout(&RtoConfig::default(), 0), Span::millis(200));
+    }
+
+    #[test]
+    fn one_jiffy_of_floor_gives_five_jiffies_of_timeout() {
+        // Vasudevan §6: HZ = 1000, RTOmin of one jiffy, real round trips far below it.
+        let jiffies = RtoConfig {
+            floor: Span::millis(1),
+            granularity: Span::millis(1),
+            variance_floor: Span::millis(4),
+            ..NO_FLOOR
+        };
+        let mut rto = Rto::default();
+        for _ in 0..50 {
+            rto.handle_sample(&jiffies, Span::micros(100));
+        }
+        assert_eq!(rto.timeout(&jiffies, 0), Span::millis(5));
+    }
+
+    #[test]
+    fn back_off_doubles_up_to_64_times_and_ends_with_progress() {
+        let config = RtoConfig::default();
+        let mut rto = Rto::default();
+        rto.handle_sample(&config, Span::micros(100));
+        let mut seen = [Span::ZERO; 8];
+        for slot in &mut seen {
+            rto.handle_timeout(&config);
+            *slot = rto.timeout(&config, 0);
+        }
+        assert_eq!(seen, [400, 800, 1_600, 3_200, 6_400, 12_800, 12_800, 12_800].map(Span::millis));
+        assert!(rto.backed_off());
+        rto.handle_progress();
+        assert_eq!(rto.timeout(&config, 0), Span::millis(200));
+    }
+
+    proptest! {
+        #[test]
+        fn randomised_timeouts_lie_within_half_an_rto(random: u32, sample in 1u64..1_000_000_000) {
+            let config = RtoConfig { randomise: true, ..RtoConfig::default() };
+            let mut rto = Rto::default();
+            rto.handle_sample(&config, Span(sample));
+            let base = rto.timeout(&config, 0);
+            let timeout = rto.timeout(&config, random);
+            prop_assert!(timeout >= base && timeout.0 < base.0 + base.0.div_ceil(2));
+        }
+
+        #[test]
+        fn never_outside_floor_and_ceiling(samples in prop::collection::vec(0u64..100_000_000_000, 0..30), fired in 0usize..20) {
+            let config = RtoConfig::default();
+            let mut rto = Rto::default();
+            for sample in samples {
+                rto.handle_sample(&config, Span(sample));
+            }
+            for _ in 0..fired {
+                rto.handle_timeout(&config);
+            }
+            let timeout = rto.timeout(&config, 0);
+            prop_assert!(timeout >= config.floor && timeout <= config.ceiling);
+        }
+    }
+}
