@@ -4,6 +4,9 @@
 
 use crate::units::Span;
 
+/// A half, as [`RtoConfig::spread`] counts.
+pub const HALF: u32 = 1 << 15;
+
 /// How a retransmission timeout is computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RtoConfig {
@@ -21,8 +24,9 @@ pub struct RtoConfig {
     pub variance_floor: Span,
     /// Back-off doubles at most this often (Vasudevan §7: 64 times the RTO, so 6).
     pub max_doublings: u8,
-    /// `timeout = RTO + rand(0.5) * RTO` (Vasudevan §5), so that flows that lost together do not return together.
-    pub randomise: bool,
+    /// Largest random lengthening of a timeout, in 2^-16 of itself: [`HALF`] gives `RTO + rand(0.5) * RTO`
+    /// (Vasudevan §5), so that flows that lost together do not return together. 0 for none, at most 2^16.
+    pub spread: u32,
 }
 
 impl Default for RtoConfig {
@@ -34,7 +38,7 @@ impl Default for RtoConfig {
             granularity: Span::nanos(1),
             variance_floor: Span::ZERO,
             max_doublings: 6,
-            randomise: false,
+            spread: 0,
         }
     }
 }
@@ -90,7 +94,7 @@ impl Rto {
     }
 
     /// Time from now until the timer fires. `random` is uniform over all of `u32`; it is only looked at when
-    /// [`RtoConfig::randomise`] is set.
+    /// [`RtoConfig::spread`] is not 0.
     #[must_use]
     pub fn timeout(&self, config: &RtoConfig, random: u32) -> Span {
         let base = if self.srtt_8 == 0 {
@@ -102,9 +106,8 @@ impl Rto {
         let tick = config.granularity.0.max(1);
         let base = if tick == 1 { base } else { base.div_ceil(tick) * tick };
         let backed_off = base.max(config.floor.0).saturating_mul(1 << self.doublings.min(16)).min(config.ceiling.0);
-        if config.randomise {
-            // In halves of 2^32: a value in [RTO, 1.5 RTO).
-            let extra = (u128::from(backed_off) * u128::from(random)) >> 33;
+        if config.spread > 0 {
+            let extra = (u128::from(backed_off) * u128::from(config.spread) * u128::from(random)) >> 48;
             Span(backed_off.saturating_add(u64::try_from(extra).unwrap_or(u64::MAX)))
         } else {
             Span(backed_off)
@@ -124,7 +127,7 @@ mod tests {
         granularity: Span::nanos(1),
         variance_floor: Span::ZERO,
         max_doublings: 6,
-        randomise: false,
+        spread: 0,
     };
 
     #[test]
@@ -181,7 +184,7 @@ mod tests {
     proptest! {
         #[test]
         fn randomised_timeouts_lie_within_half_an_rto(random: u32, sample in 1u64..1_000_000_000) {
-            let config = RtoConfig { randomise: true, ..RtoConfig::default() };
+            let config = RtoConfig { spread: HALF, ..RtoConfig::default() };
             let mut rto = Rto::default();
             rto.handle_sample(&config, Span(sample));
             let base = rto.timeout(&config, 0);

@@ -54,6 +54,9 @@ pub struct Tcp {
     pub timestamps: bool,
     /// Whether a sender that was idle for an RTO starts again from the initial window (RFC 5681 §4.1).
     pub idle_restart: bool,
+    /// Whether the congestion window grows only while it is what limits the sender, as Linux does; ns-2 lets it grow
+    /// with every ACK.
+    pub validate_window: bool,
 }
 
 impl Default for Tcp {
@@ -79,6 +82,7 @@ impl Default for Tcp {
             wscale: None,
             timestamps: false,
             idle_restart: false,
+            validate_window: true,
         }
     }
 }

@@ -1,0 +1,9 @@
+//! What a run is measured by: samples as they come, figures at the end.
+
+mod fairness;
+mod quantiles;
+mod tally;
+
+pub(crate) use fairness::Jain;
+pub(crate) use quantiles::Samples;
+pub(crate) use tally::Tally;

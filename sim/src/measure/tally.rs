@@ -1,0 +1,177 @@
+//! Everything that is counted while a run goes on, and the report that is made of it.
+//!
+//! Figures that are per time refer to the *window*: from the start of the main workload's first round or flow to the end
+//! of its last one.
+
+use super::Samples;
+use crate::engine::Ps;
+use crate::net::{Channel, ChannelCounters};
+use crate::report::{Level, Packets, Quantiles, Report};
+use crate::tcp::{Endpoint, SenderCounters};
+
+/// State of the measured channels at an instant.
+#[derive(Clone, Copy)]
+struct Snapshot {
+    at: Ps,
+    bottleneck: ChannelCounters,
+    last_hop: ChannelCounters,
+    background: u64,
+}
+
+/// Counts and samples of a run.
+pub(crate) struct Tally {
+    pub(crate) events: u64,
+    pub(crate) sent: u64,
+    pub(crate) arrived: u64,
+    pub(crate) dropped: u64,
+    pub(crate) data_arrived: u64,
+    pub(crate) main_bytes: u64,
+    pub(crate) background_bytes: u64,
+    pub(crate) paused: Ps,
+    pub(crate) rtt: Samples,
+    pub(crate) hold_time: Samples,
+    held_max: u64,
+    timeouts: u64,
+    spurious: u64,
+    senders: SenderCounters,
+    flow: Samples,
+    background_flow: Samples,
+    /// Round times in picoseconds.
+    rounds: Vec<u64>,
+    rounds_with_timeout: u32,
+    begin: Option<Snapshot>,
+    end: Option<Snapshot>,
+}
+
+impl Tally {
+    pub(crate) fn new() -> Self {
+        Self {
+            events: 0,
+            sent: 0,
+            arrived: 0,
+            dropped: 0,
+            data_arrived: 0,
+            main_bytes: 0,
+            background_bytes: 0,
+            paused: Ps::ZERO,
+            rtt: Samples::new(),
+            hold_time: Samples::new(),
+            held_max: 0,
+            timeouts: 0,
+            spurious: 0,
+            senders: SenderCounters::default(),
+            flow: Samples::new(),
+            background_flow: Samples::new(),
+            rounds: Vec::new(),
+            rounds_with_timeout: 0,
+            begin: None,
+            end: None,
+        }
+    }
+
+    pub(crate) fn begin(&mut self, now: Ps, channels: &mut [Channel], bottleneck: u32, last_hop: u32) {
+        if self.begin.is_none() {
+            self.begin = Some(self.snapshot(now, channels, bottleneck, last_hop));
+        }
+    }
+
+    pub(crate) fn end(&mut self, now: Ps, channels: &mut [Channel], bottleneck: u32, last_hop: u32) {
+        if self.end.is_none() {
+            self.end = Some(self.snapshot(now, channels, bottleneck, last_hop));
+        }
+    }
+
+    fn snapshot(&self, now: Ps, channels: &mut [Channel], bottleneck: u32, last_hop: u32) -> Snapshot {
+        Snapshot {
+            at: now,
+            bottleneck: channels[bottleneck as usize].counters_at(now),
+            last_hop: channels[last_hop as usize].counters_at(now),
+            background: self.background_bytes,
+        }
+    }
+
+    pub(crate) fn flow(&mut self, main: bool, took: Ps) {
+        let samples = if main { &mut self.flow } else { &mut self.background_flow };
+        samples.record(took.0 / 1_000);
+    }
+
+    pub(crate) fn round(&mut self, took: Ps, saw_timeout: bool) {
+        self.rounds.push(took.0);
+        self.rounds_with_timeout += u32::from(saw_timeout);
+    }
+
+    pub(crate) fn timeout(&mut self, spurious: bool) {
+        self.timeouts += 1;
+        self.spurious += u64::from(spurious);
+    }
+
+    pub(crate) fn hold(&mut self, held: u64) {
+        self.held_max = self.held_max.max(held);
+    }
+
+    /// An endpoint's connection is over, or the run is.
+    pub(crate) fn retire(&mut self, endpoint: &Endpoint) {
+        let SenderCounters { segments, retransmits, fast_retransmits } = endpoint.sender.counters;
+        self.senders.segments += segments;
+        self.senders.retransmits += retransmits;
+        self.senders.fast_retransmits += fast_retransmits;
+    }
+
+    /// Fills in all that was counted. `queued` are the packets that are still in the network.
+    #[expect(clippy::cast_precision_loss, reason = "reports print six digits")]
+    pub(crate) fn report(&mut self, queued: u64, channels: &[Channel], report: &mut Report) {
+        let (Some(begin), Some(end)) = (self.begin, self.end) else {
+            self.report_counts(queued, channels, report);
+            return;
+        };
+        let time = end.at - begin.at;
+        let simulated = time.as_secs_f64();
+        let active = (time - self.paused).as_secs_f64();
+        let rate = |bytes: u64, secs: f64| if secs > 0.0 { bytes as f64 * 8.0 / secs / 1e6 } else { 0.0 };
+        report.simulated_s = simulated;
+        report.goodput_mbps = rate(self.main_bytes, active);
+        report.throughput_mbps = rate(end.last_hop.bytes - begin.last_hop.bytes, active);
+        report.background_goodput_mbps = rate(end.background - begin.background, simulated);
+        if simulated > 0.0 {
+            let byte_ns = (end.bottleneck.byte_ns - begin.bottleneck.byte_ns) as f64;
+            report.queue_bytes = Level { mean: byte_ns / (time.0 as f64 / 1e3), max: end.bottleneck.max_bytes };
+            report.link_use = (end.bottleneck.busy - begin.bottleneck.busy).as_secs_f64() / simulated;
+        }
+        self.report_counts(queued, channels, report);
+    }
+
+    fn report_counts(&mut self, queued: u64, channels: &[Channel], report: &mut Report) {
+        report.rounds = u32::try_from(self.rounds.len()).unwrap_or(u32::MAX);
+        report.rounds_with_timeout = self.rounds_with_timeout;
+        report.round_ms = self.round_quantiles();
+        report.rto_timeouts = self.timeouts;
+        report.spurious_timeouts = self.spurious;
+        report.retransmits = self.senders.retransmits;
+        report.fast_retransmits = self.senders.fast_retransmits;
+        report.drops = self.dropped;
+        report.marks = channels.iter().map(|channel| channel.counters.marks).sum();
+        report.flow_ms = self.flow.quantiles(1e6);
+        report.background_flow_ms = self.background_flow.quantiles(1e6);
+        report.rtt_us = self.rtt.quantiles(1e3);
+        report.held_max = self.held_max;
+        report.hold_us = self.hold_time.quantiles(1e3);
+        report.events = self.events;
+        report.packets_delivered = self.data_arrived;
+        report.packets = Packets { sent: self.sent, arrived: self.arrived, dropped: self.dropped, queued };
+    }
+
+    /// Nearest-rank percentiles: a run has few rounds, so their times are kept exactly.
+    fn round_quantiles(&mut self) -> Quantiles {
+        self.rounds.sort_unstable();
+        let Some(&max) = self.rounds.last() else { return Quantiles::default() };
+        let at = |percent: usize| {
+            let rank = (self.rounds.len() * percent).div_ceil(100).max(1);
+            millis(self.rounds[rank - 1])
+        };
+        Quantiles { p50: at(50), p99: at(99), max: millis(max) }
+    }
+}
+
+fn millis(ps: u64) -> f64 {
+    Ps(ps).as_secs_f64() * 1e3
+}

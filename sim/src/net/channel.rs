@@ -1,0 +1,243 @@
+//! One direction of one link with the queue in front of it: a switch port or a host's interface, its transmitter and
+//! the wire.
+//!
+//! DESIGN NOTES
+//! 1. Queues are first in, first out, and disciplines decide on arrival. So the moment a frame is accepted, its whole
+//!    future on this channel is known: it starts when the transmitter is free, ends a serialisation later, arrives a
+//!    propagation delay after that. No event is spent on queueing or dequeueing.
+//! 2. What must be known later is only how full the queue is at some instant: `waiting` keeps, for each frame that had
+//!    to wait, when it leaves the buffer. An idle channel keeps nothing.
+//! 3. Frames on their way form a list through the slab in order of arrival. Only its head has an event: one pending
+//!    event per channel.
+
+use std::collections::VecDeque;
+
+use ackgate_control::units::{Rate, Span};
+
+use super::discipline::{Decision, Queueing};
+use super::packet::{NIL, Packet};
+use crate::engine::{PS_PER_SEC, Ps, Random};
+use crate::scenario::Capacity;
+
+/// Fixed-point bits of the time that one byte takes.
+const BYTE_FRACTION: u32 = 20;
+
+/// A frame that was taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Offer {
+    /// First bit on the wire.
+    pub start: Ps,
+    /// Last bit at the far end.
+    pub arrival: Ps,
+    /// Marked CE here.
+    pub marked: bool,
+}
+
+/// A frame that was not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// It does not fit.
+    Full,
+    /// The discipline dropped it early.
+    Early,
+}
+
+/// A frame that fills the buffer.
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    until: Ps,
+    bytes: u32,
+}
+
+/// Counts of a channel.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Counters {
+    /// Frames dropped.
+    pub drops: u64,
+    /// Frames marked CE.
+    pub marks: u64,
+    /// Bytes of frames sent.
+    pub bytes: u64,
+    /// Time the transmitter was busy.
+    pub busy: Ps,
+    /// Bytes times nanoseconds that frames waited.
+    pub byte_ns: u128,
+    /// Most bytes that waited.
+    pub max_bytes: u64,
+}
+
+/// A queue, a transmitter and a wire.
+pub struct Channel {
+    /// Time of one byte on the wire in 2^-20 ps.
+    byte_time: u64,
+    gap: u32,
+    min_frame: u32,
+    delay: Ps,
+    free_at: Ps,
+    /// Latest arrival at the far end: processing jitter never reorders.
+    last_arrival: Ps,
+    /// Newest frame on the way, NIL when none.
+    tail: u32,
+    /// Oldest frame on the way, NIL when none.
+    head: u32,
+    /// All that is offered comes from one other channel, in order: no need to wait until it is there.
+    pub eager: bool,
+    capacity: Capacity,
+    /// Index of the memory pool this queue shares, if any.
+    pub pool: Option<u32>,
+    count_transmitting: bool,
+    pub(super) queueing: Queueing,
+    waiting: VecDeque<Waiting>,
+    waiting_bytes: u64,
+    /// What was counted so far.
+    pub counters: Counters,
+}
+
+/// What a channel is made from.
+pub(super) struct ChannelConfig {
+    pub(super) rate: Rate,
+    pub(super) delay: Span,
+    pub(super) gap: u32,
+    pub(super) min_frame: u32,
+    pub(super) capacity: Capacity,
+    pub(super) count_transmitting: bool,
+    pub(super) queueing: Queueing,
+    pub(super) pool: Option<u32>,
+}
+
+impl Channel {
+    pub(super) fn new(config: ChannelConfig) -> Self {
+        // Rounded up, so that a link is never faster than its rate.
+        let byte_time = (u128::from(8 * PS_PER_SEC) << BYTE_FRACTION).div_ceil(u128::from(config.rate.0.max(1)));
+        Self {
+            byte_time: u64::try_from(byte_time).unwrap_or(u64::MAX),
+            gap: config.gap,
+            min_frame: config.min_frame,
+            delay: Ps::from_span(config.delay),
+            free_at: Ps::ZERO,
+            last_arrival: Ps::ZERO,
+            tail: NIL,
+            head: NIL,
+            eager: false,
+            capacity: config.capacity,
+            pool: config.pool,
+            count_transmitting: config.count_transmitting,
+            queueing: config.queueing,
+            waiting: VecDeque::new(),
+            waiting_bytes: 0,
+            counters: Counters::default(),
+        }
+    }
+
+    /// Time that a frame of `bytes` takes.
+    #[inline]
+    #[must_use]
+    pub fn transmission(&self, bytes: u32) -> Ps {
+        let on_wire = u64::from(bytes + self.gap);
+        match on_wire.checked_mul(self.byte_time) {
+            Some(product) => Ps(product >> BYTE_FRACTION),
+            None => {
+                Ps(u64::try_from((u128::from(on_wire) * u128::from(self.byte_time)) >> BYTE_FRACTION)
+                    .unwrap_or(u64::MAX))
+            }
+        }
+    }
+
+    /// Bytes and frames that fill the buffer at `now`. Asked for times that never decrease.
+    #[inline]
+    pub fn occupancy(&mut self, now: Ps) -> (u64, u32) {
+        while let Some(first) = self.waiting.front() {
+            if first.until > now {
+                break;
+            }
+            self.waiting_bytes -= u64::from(first.bytes);
+            self.waiting.pop_front();
+        }
+        (self.waiting_bytes, u32::try_from(self.waiting.len()).unwrap_or(u32::MAX))
+    }
+
+    /// A frame arrives at the queue. `pool_left` is what a shared memory still has.
+    #[inline]
+    pub fn offer(&mut self, now: Ps, packet: &Packet, pool_left: u64, random: &mut Random) -> Result<Offer, Refusal> {
+        let (bytes, packets) = self.occupancy(now);
+        let frame = packet.frame().max(self.min_frame);
+        let idle = self.free_at <= now;
+        // A frame that finds the transmitter free does not wait; unless the buffer holds what is on the wire.
+        let waits = !idle || self.count_transmitting;
+        if waits && (!self.capacity.fits(bytes, packets, frame) || u64::from(frame) > pool_left) {
+            self.counters.drops += 1;
+            return Err(Refusal::Full);
+        }
+        let idle_since = if idle { Some(self.free_at) } else { None };
+        let marked = match self.queueing.decide(now, packet, bytes, packets, idle_since, random) {
+            Decision::Queue => false,
+            Decision::Mark => {
+                self.counters.marks += 1;
+                true
+            }
+            Decision::Drop => {
+                self.counters.drops += 1;
+                return Err(Refusal::Early);
+            }
+        };
+        let start = self.free_at.max(now);
+        let transmission = self.transmission(frame);
+        let end = start + transmission;
+        self.free_at = end;
+        if waits {
+            let until = if self.count_transmitting { end } else { start };
+            self.waiting.push_back(Waiting { until, bytes: frame });
+            self.waiting_bytes += u64::from(frame);
+            self.counters.max_bytes = self.counters.max_bytes.max(self.waiting_bytes);
+            self.counters.byte_ns += u128::from(frame) * u128::from((until - now).0 / 1_000);
+        }
+        self.counters.bytes += u64::from(frame);
+        self.counters.busy += transmission;
+        Ok(Offer { start, arrival: end + self.delay, marked })
+    }
+
+    /// What happened up to `now`: frames that still wait, and the rest of the one on the wire, are left out.
+    pub fn counters_at(&mut self, now: Ps) -> Counters {
+        let (waiting, _) = self.occupancy(now);
+        let ahead = |entry: &Waiting| u128::from(entry.bytes) * u128::from((entry.until - now).0 / 1_000);
+        let mut counters = self.counters;
+        counters.bytes -= waiting;
+        counters.busy = counters.busy - (self.free_at - now);
+        counters.byte_ns -= self.waiting.iter().map(ahead).sum::<u128>();
+        counters
+    }
+
+    /// Puts off an arrival so that it is not before those ahead of it.
+    #[inline]
+    pub(crate) fn in_order(&mut self, arrival: Ps) -> Ps {
+        self.last_arrival = self.last_arrival.max(arrival);
+        self.last_arrival
+    }
+
+    /// Frames on the way: oldest.
+    #[inline]
+    #[must_use]
+    pub fn head(&self) -> u32 {
+        self.head
+    }
+
+    /// Adds a frame behind those on the way; returns the one before it, NIL when it is the first.
+    #[inline]
+    pub(crate) fn append(&mut self, handle: u32) -> u32 {
+        let before = self.tail;
+        self.tail = handle;
+        if before == NIL {
+            self.head = handle;
+        }
+        before
+    }
+
+    /// The oldest has arrived; `next` follows it.
+    #[inline]
+    pub(crate) fn advance(&mut self, next: u32) {
+        self.head = next;
+        if next == NIL {
+            self.tail = NIL;
+        }
+    }
+}

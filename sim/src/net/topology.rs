@@ -1,0 +1,351 @@
+//! How channels are joined: from the scenario's topology to channels, and for each sender the path of its data and the
+//! path of its ACKs.
+//!
+//! Hosts hang on switches, switches on switches. A link is two channels, `2k` and `2k + 1`, one for each direction; the
+//! near end of a channel is the interface of the same number, so that the far end of channel `c` is interface `c ^ 1`.
+
+use std::collections::HashMap;
+
+use ackgate_control::units::{Rate, Span};
+
+use super::channel::{Channel, ChannelConfig};
+use super::discipline::Queueing;
+use super::packet::NIL;
+use crate::engine::{Purpose, Random};
+use crate::observer::{Interface, InterfaceKind};
+use crate::scenario::{Destination, Framing, Scenario, Topology};
+
+/// Where a sender's packets go and where those of its receiver go: positions in [`Plan::paths`].
+#[derive(Clone, Copy, Debug)]
+pub struct Route {
+    /// Path of each side's packets, by [`Side`](super::Side).
+    pub path: [u32; 2],
+    /// Host of each side, by [`Side`](super::Side).
+    pub host: [u32; 2],
+    /// Which sender of its host this is: tells ports apart.
+    pub nth: u32,
+}
+
+/// A network, laid out.
+pub struct Plan {
+    /// All channels.
+    pub channels: Vec<Channel>,
+    /// Memory of each shared pool, by switch; empty when ports do not share.
+    pub pools: Vec<u64>,
+    /// Channel numbers, each path ended by [`NIL`].
+    pub paths: Vec<u32>,
+    /// Routes of the main senders, then of each background group's.
+    pub routes: Vec<Route>,
+    /// Hosts that receive: the first so many.
+    pub receivers: u32,
+    /// The port that the report describes.
+    pub bottleneck: u32,
+    /// The port towards the first receiver.
+    pub last_hop: u32,
+    /// Full frame time on the fastest link: the grain of the event queue.
+    pub grain: crate::engine::Ps,
+    /// Interfaces, for observers.
+    pub interfaces: Vec<Interface>,
+}
+
+/// Switches and what joins them.
+struct Switches {
+    names: Vec<String>,
+    /// For trees: the switch above.
+    uplink: Vec<Option<u32>>,
+    /// Links between switches: below, above, rate.
+    links: Vec<(u32, u32, Rate)>,
+    /// Spines as switch numbers; empty but for a leaf-spine.
+    spines: std::ops::Range<u32>,
+}
+
+struct Host {
+    name: String,
+    switch: u32,
+    rate: Rate,
+}
+
+impl Plan {
+    /// Lays out a scenario's network.
+    #[must_use]
+    pub fn new(scenario: &Scenario) -> Self {
+        let network = &scenario.network;
+        let switches = Switches::new(scenario);
+        let (hosts, pairs, receivers) = place_hosts(scenario, &switches);
+
+        // Host links first: host h has channels 2h (up) and 2h + 1 (down).
+        let mut ends = Vec::new();
+        for host in &hosts {
+            ends.push((End::Host(host), End::Switch(host.switch), host.rate));
+        }
+        for &(below, above, rate) in &switches.links {
+            ends.push((End::Switch(below), End::Switch(above), rate));
+        }
+        let mut between = HashMap::new();
+        for (link, (a, b, _)) in (0u32..).zip(&ends) {
+            if let (End::Switch(a), End::Switch(b)) = (a, b) {
+                between.insert((*a, *b), 2 * link);
+                between.insert((*b, *a), 2 * link + 1);
+            }
+        }
+
+        let mut paths = Vec::new();
+        let mut known: HashMap<(u32, u32, u32), u32> = HashMap::new();
+        let mut choice = Random::new(scenario.seed, Purpose::Path);
+        let mut routes = Vec::with_capacity(pairs.len());
+        let mut on_host = vec![0; hosts.len()];
+        for &(from, to) in &pairs {
+            let spine = if switches.spines.is_empty() {
+                0
+            } else {
+                let count = u64::from(switches.spines.end - switches.spines.start);
+                switches.spines.start + u32::try_from(choice.up_to(count - 1)).unwrap_or(0)
+            };
+            let mut path = |from: u32, to: u32| {
+                *known.entry((from, to, spine)).or_insert_with(|| {
+                    let start = u32::try_from(paths.len()).expect("fewer than 2^32 hops");
+                    let (a, b) = (hosts[from as usize].switch, hosts[to as usize].switch);
+                    paths.push(2 * from);
+                    let way = switches.way(a, b, spine);
+                    paths.extend(way.windows(2).map(|hop| between[&(hop[0], hop[1])]));
+                    paths.push(2 * to + 1);
+                    paths.push(NIL);
+                    start
+                })
+            };
+            let nth = on_host[from as usize];
+            on_host[from as usize] += 1;
+            routes.push(Route { path: [path(from, to), path(to, from)], host: [from, to], nth });
+        }
+
+        let longest = routes.iter().map(|route| hops(&paths, route.path[0]).len()).max().unwrap_or(2);
+        let delay = Span(network.rtt.0 / (2 * longest as u64));
+        let framing = network.framing;
+        let min_frame = if matches!(framing, Framing::Ethernet | Framing::EthernetNoGap) { 64 } else { 0 };
+        let full_frame = scenario.tcp.mss + 40 + framing.in_buffer();
+        let mut channels = Vec::with_capacity(2 * ends.len());
+        let mut interfaces = Vec::with_capacity(2 * ends.len());
+        let mut grain = crate::engine::Ps::NEVER;
+        for (a, b, rate) in &ends {
+            for (near, far) in [(a, b), (b, a)] {
+                let (capacity, count_transmitting, pool) = match near {
+                    End::Host(_) => (scenario.host.nic_queue, false, None),
+                    End::Switch(s) => {
+                        (scenario.switch.buffer, scenario.switch.count_transmitting, scenario.switch.pool.map(|_| *s))
+                    }
+                };
+                let mut channel = Channel::new(ChannelConfig {
+                    rate: *rate,
+                    delay,
+                    gap: framing.gap(),
+                    min_frame,
+                    capacity,
+                    count_transmitting,
+                    queueing: Queueing::DropTail,
+                    pool,
+                });
+                let frame_time = channel.transmission(full_frame);
+                grain = grain.min(frame_time);
+                if matches!(near, End::Switch(_)) {
+                    channel.queueing = Queueing::new(&scenario.switch.discipline, frame_time);
+                }
+                channels.push(channel);
+                interfaces.push(Interface {
+                    name: near.name(far, &switches.names),
+                    kind: if matches!(near, End::Host(_)) { InterfaceKind::Host } else { InterfaceKind::Port },
+                    rate: rate.0,
+                    bottleneck: false,
+                });
+            }
+        }
+        let pools = scenario.switch.pool.map_or_else(Vec::new, |pool| vec![pool; switches.names.len()]);
+        let main = &routes[..scenario.senders as usize];
+        let bottleneck = bottleneck(main, &paths, &interfaces);
+        interfaces[bottleneck as usize].bottleneck = true;
+        mark_eager(&mut channels, &routes, &paths, bottleneck);
+        let last_hop = 2 * main.first().map_or(0, |route| route.host[1]) + 1;
+        Self { channels, pools, paths, routes, receivers, bottleneck, last_hop, grain, interfaces }
+    }
+}
+
+/// One end of a link.
+enum End<'a> {
+    Host(&'a Host),
+    Switch(u32),
+}
+
+impl End<'_> {
+    fn name(&self, far: &Self, switches: &[String]) -> String {
+        match (self, far) {
+            (Self::Host(host), _) => host.name.clone(),
+            (Self::Switch(s), Self::Host(host)) => format!("{}:{}", switches[*s as usize], host.name),
+            (Self::Switch(s), Self::Switch(t)) => format!("{}:{}", switches[*s as usize], switches[*t as usize]),
+        }
+    }
+}
+
+impl Switches {
+    fn new(scenario: &Scenario) -> Self {
+        let network = &scenario.network;
+        let core_rate = network.core_rate.unwrap_or(network.rate);
+        let numbered = |count: u32| (0..count).map(|n| format!("switch{n}")).collect::<Vec<_>>();
+        match &network.topology {
+            Topology::Star => Self { names: numbered(1), uplink: vec![None], links: vec![], spines: 0..0 },
+            Topology::Core(_) | Topology::Dumbbell(_) => {
+                Self { names: numbered(2), uplink: vec![Some(1), None], links: vec![(0, 1, core_rate)], spines: 0..0 }
+            }
+            Topology::LeafSpine(shape) => {
+                let leaves = (0..shape.leaves).map(|n| format!("leaf{n}"));
+                let names = leaves.chain((0..shape.spines).map(|n| format!("spine{n}"))).collect::<Vec<_>>();
+                let links = (0..shape.leaves)
+                    .flat_map(|leaf| (0..shape.spines).map(move |spine| (leaf, shape.leaves + spine, core_rate)))
+                    .collect();
+                let spines = shape.leaves..shape.leaves + shape.spines;
+                Self { uplink: vec![None; names.len()], names, links, spines }
+            }
+            Topology::Tree(tree) => {
+                let number = |name: &String| {
+                    tree.switches.iter().position(|s| s.name == *name).and_then(|n| u32::try_from(n).ok())
+                };
+                let uplink: Vec<_> = tree.switches.iter().map(|s| s.uplink.as_ref().and_then(number)).collect();
+                let links = (0u32..)
+                    .zip(&tree.switches)
+                    .filter_map(|(n, s)| Some((n, uplink[n as usize]?, s.rate.unwrap_or(core_rate))))
+                    .collect();
+                Self { names: tree.switches.iter().map(|s| s.name.clone()).collect(), uplink, links, spines: 0..0 }
+            }
+        }
+    }
+
+    /// The switches from `a` to `b`, both included.
+    fn way(&self, a: u32, b: u32, spine: u32) -> Vec<u32> {
+        if a == b {
+            return vec![a];
+        }
+        if !self.spines.is_empty() {
+            return vec![a, spine, b];
+        }
+        let to_root = |from: u32| {
+            let mut way = vec![from];
+            let mut at = from;
+            // A tree as validated ends at its root; the bound holds whatever the input.
+            while let Some(up) = self.uplink[at as usize] {
+                if way.len() > self.names.len() {
+                    break;
+                }
+                way.push(up);
+                at = up;
+            }
+            way
+        };
+        let (mut up, mut down) = (to_root(a), to_root(b));
+        // Cut what both share above their lowest common switch.
+        while up.len() > 1 && down.len() > 1 && up[up.len() - 2] == down[down.len() - 2] {
+            up.pop();
+            down.pop();
+        }
+        down.pop();
+        up.extend(down.into_iter().rev());
+        up
+    }
+}
+
+/// Hosts, sender-receiver pairs of all senders, and how many hosts receive.
+fn place_hosts(scenario: &Scenario, switches: &Switches) -> (Vec<Host>, Vec<(u32, u32)>, u32) {
+    let network = &scenario.network;
+    let receivers = match &network.topology {
+        Topology::Dumbbell(shape) => shape.receivers.unwrap_or(scenario.senders).clamp(1, scenario.senders.max(1)),
+        _ => 1,
+    };
+    let find = |name: &String| switches.names.iter().position(|n| n == name).and_then(|n| u32::try_from(n).ok());
+    let receiver_switch = match &network.topology {
+        Topology::Star | Topology::LeafSpine(_) => 0,
+        Topology::Core(_) | Topology::Dumbbell(_) => 1,
+        Topology::Tree(tree) => find(&tree.receiver_at).unwrap_or(0),
+    };
+    let sender_switch = |n: u32| match &network.topology {
+        Topology::Star | Topology::Core(_) | Topology::Dumbbell(_) => 0,
+        Topology::LeafSpine(shape) => 1 + n % (shape.leaves - 1).max(1),
+        Topology::Tree(tree) => {
+            tree.senders_at.get(n as usize % tree.senders_at.len().max(1)).and_then(find).unwrap_or(0)
+        }
+    };
+    let mut hosts = Vec::new();
+    for n in 0..receivers {
+        let name = if receivers == 1 { "receiver".into() } else { format!("receiver{n}") };
+        hosts.push(Host { name, switch: receiver_switch, rate: network.rate });
+    }
+    let beside: Vec<Option<u32>> = (0u32..)
+        .zip(&scenario.background)
+        .map(|(group, background)| {
+            (background.to == Destination::Beside).then(|| {
+                let name = format!("beside{group}");
+                hosts.push(Host { name, switch: receiver_switch, rate: network.rate });
+                u32::try_from(hosts.len() - 1).expect("fewer than 2^32 hosts")
+            })
+        })
+        .collect();
+    let receiving = u32::try_from(hosts.len()).expect("fewer than 2^32 hosts");
+    let sender_rate = network.sender_rate.unwrap_or(network.rate);
+    let sender_hosts = network.sender_hosts.unwrap_or(scenario.senders).clamp(1, scenario.senders.max(1));
+    let mut pairs = Vec::new();
+    for n in 0..sender_hosts {
+        hosts.push(Host { name: format!("sender{n}"), switch: sender_switch(n), rate: sender_rate });
+    }
+    for n in 0..scenario.senders {
+        pairs.push((receiving + n % sender_hosts, n % receivers));
+    }
+    for ((group, background), beside) in (0u32..).zip(&scenario.background).zip(beside) {
+        for n in 0..background.senders {
+            let name = format!("background{group}.{n}");
+            hosts.push(Host { name, switch: sender_switch(n), rate: sender_rate });
+            let host = u32::try_from(hosts.len() - 1).expect("fewer than 2^32 hosts");
+            pairs.push((host, beside.unwrap_or(0)));
+        }
+    }
+    (hosts, pairs, receiving)
+}
+
+/// The channels of a path.
+fn hops(paths: &[u32], start: u32) -> &[u32] {
+    let path = &paths[start as usize..];
+    &path[..path.iter().position(|&channel| channel == NIL).unwrap_or(path.len())]
+}
+
+/// Where most senders meet, for its rate; of equals the first on the way.
+fn bottleneck(main: &[Route], paths: &[u32], interfaces: &[Interface]) -> u32 {
+    let mut through = vec![0u64; interfaces.len()];
+    for route in main {
+        for &channel in hops(paths, route.path[0]) {
+            through[channel as usize] += 1;
+        }
+    }
+    let Some(first) = main.first() else { return 0 };
+    let mut best = paths[first.path[0] as usize];
+    for &channel in hops(paths, first.path[0]) {
+        let load = |c: u32| u128::from(through[c as usize]);
+        let rate = |c: u32| u128::from(interfaces[c as usize].rate);
+        if load(channel) * rate(best) > load(best) * rate(channel) {
+            best = channel;
+        }
+    }
+    best
+}
+
+/// A queue that only one other channel feeds sees what that channel sends, in the same order.
+fn mark_eager(channels: &mut [Channel], routes: &[Route], paths: &[u32], bottleneck: u32) {
+    let mut feeder = vec![None; channels.len()];
+    let mut several = vec![false; channels.len()];
+    for route in routes {
+        for start in route.path {
+            for pair in hops(paths, start).windows(2) {
+                let to = pair[1] as usize;
+                several[to] |= feeder[to].is_some_and(|known| known != pair[0]);
+                feeder[to] = Some(pair[0]);
+            }
+        }
+    }
+    for (n, channel) in channels.iter_mut().enumerate() {
+        channel.eager = feeder[n].is_some() && !several[n] && channel.pool.is_none() && n != bottleneck as usize;
+    }
+}

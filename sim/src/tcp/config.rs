@@ -1,0 +1,107 @@
+//! TCP settings in the units that endpoints count in: bytes and picoseconds.
+
+use ackgate_control::rto::RtoConfig;
+
+use crate::engine::Ps;
+use crate::scenario::{CongestionControl, EcnMode, Scenario};
+
+/// Settings of the endpoints of one group of connections.
+#[derive(Clone, Debug)]
+pub struct TcpConfig {
+    /// Payload of a full segment, in bytes.
+    pub mss: u32,
+    /// MSS option.
+    pub announced_mss: u16,
+    /// Window of a new connection, in bytes.
+    pub initial_window: u32,
+    /// Slow-start threshold of a new connection, in bytes.
+    pub initial_ssthresh: u32,
+    /// Upper bound of the window, in bytes.
+    pub max_window: u32,
+    /// Which algorithm grows and cuts the window.
+    pub algorithm: CongestionControl,
+    /// Retransmission timeout.
+    pub rto: RtoConfig,
+    /// RFC 2018 and 6675.
+    pub sack: bool,
+    /// RFC 3042.
+    pub limited_transmit: bool,
+    /// How long an ACK may wait for a second segment; `None` when each segment is acknowledged at once.
+    pub delayed_ack: Option<Ps>,
+    /// Whether data is ECN-capable.
+    pub ecn: bool,
+    /// Whether SYN and SYN-ACK are, too.
+    pub ecn_syn: bool,
+    /// DCTCP's gain in 2^-16.
+    pub dctcp_gain: u32,
+    /// DCTCP's least window, in bytes.
+    pub dctcp_min: u32,
+    /// Receive window, in bytes.
+    pub rwnd: u64,
+    /// Window scale shift.
+    pub wscale: u8,
+    /// RFC 7323 timestamps.
+    pub timestamps: bool,
+    /// RFC 5681 §4.1.
+    pub idle_restart: bool,
+    /// Whether a window grows only while it is what limits the sender (RFC 5681 §3.1 as RFC 9438 §5.8 spells it out).
+    pub validate_window: bool,
+    /// Upper end of a uniformly random lateness of every timer.
+    pub timer_jitter: Ps,
+    /// Bytes of a frame before and behind TCP's options and payload.
+    pub header: u8,
+}
+
+impl TcpConfig {
+    /// Settings of senders with congestion control `cc`, and of their receivers.
+    #[must_use]
+    pub fn new(scenario: &Scenario, cc: CongestionControl) -> Self {
+        let tcp = &scenario.tcp;
+        let mss = tcp.payload();
+        let segments = |n: u32| n.saturating_mul(mss);
+        let ecn = tcp.ecn_for(cc);
+        Self {
+            mss,
+            announced_mss: u16::try_from(tcp.mss).unwrap_or(u16::MAX),
+            initial_window: segments(tcp.initial_window),
+            initial_ssthresh: tcp.initial_ssthresh.map_or(u32::MAX, segments),
+            max_window: tcp.max_window.map_or(u32::MAX / 2, segments).max(mss),
+            algorithm: cc,
+            rto: RtoConfig {
+                initial: tcp.rto_initial,
+                floor: tcp.rto_min,
+                granularity: tcp.rto_granularity,
+                max_doublings: u8::try_from(tcp.rto_backoff_max.max(1).ilog2()).unwrap_or(6),
+                spread: fixed(tcp.rto_randomize),
+                ..RtoConfig::default()
+            },
+            sack: tcp.sack,
+            limited_transmit: tcp.limited_transmit,
+            delayed_ack: tcp.delayed_ack.map(Ps::from_span),
+            ecn: ecn != EcnMode::Off,
+            ecn_syn: ecn == EcnMode::Plus,
+            dctcp_gain: fixed(tcp.dctcp_gain).max(1),
+            dctcp_min: segments(tcp.dctcp_min_window.max(1)),
+            rwnd: tcp.rwnd,
+            wscale: tcp.shift(),
+            timestamps: tcp.timestamps,
+            idle_restart: tcp.idle_restart,
+            validate_window: tcp.validate_window,
+            timer_jitter: Ps::from_span(scenario.host.timer_jitter),
+            header: u8::try_from(20 + scenario.network.framing.in_buffer()).unwrap_or(u8::MAX),
+        }
+    }
+}
+
+impl TcpConfig {
+    /// Whether a timer's length is drawn anew each time that it is set.
+    pub(super) fn random_timers(&self) -> bool {
+        self.rto.spread > 0 || self.timer_jitter > Ps::ZERO
+    }
+}
+
+/// A fraction in 0..=1 in 2^-16.
+#[expect(clippy::cast_sign_loss, reason = "clamped to 0..=1")]
+fn fixed(fraction: f64) -> u32 {
+    (fraction.clamp(0.0, 1.0) * 65_536.0 + 0.5) as u32
+}

@@ -1,0 +1,123 @@
+//! Congestion control: how a sender's window grows with ACKs and shrinks with losses and marks. One file each;
+//! recovery itself (what to retransmit when) is the sender's.
+
+mod cubic;
+mod dctcp;
+mod newreno;
+
+pub use cubic::Cubic;
+pub use dctcp::Dctcp;
+pub use newreno::NewReno;
+
+use super::config::TcpConfig;
+use crate::engine::Ps;
+use crate::scenario::CongestionControl;
+
+/// Congestion window and slow-start threshold, in bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct Window {
+    /// Congestion window, at least one segment.
+    pub cwnd: u32,
+    /// Slow-start threshold.
+    pub ssthresh: u32,
+}
+
+impl Window {
+    /// Slow start: by at most one segment for each ACK (RFC 5681 Eq. 2).
+    #[inline]
+    fn slow_start(&mut self, acked: u32, mss: u32) {
+        self.cwnd = self.cwnd.saturating_add(acked.min(mss));
+    }
+
+    /// Half of what is in flight, at least two segments (RFC 5681 Eq. 4).
+    fn half(in_flight: u64, mss: u32) -> u32 {
+        u32::try_from(in_flight / 2).unwrap_or(u32::MAX).max(2 * mss)
+    }
+}
+
+/// An algorithm with its state.
+#[derive(Clone, Debug)]
+pub enum Congestion {
+    /// RFC 5681.
+    NewReno(NewReno),
+    /// RFC 9438.
+    Cubic(Cubic),
+    /// RFC 8257.
+    Dctcp(Dctcp),
+}
+
+/// What an ACK of new data tells.
+#[derive(Clone, Copy, Debug)]
+pub struct Acked {
+    /// Now.
+    pub now: Ps,
+    /// Bytes newly acknowledged.
+    pub bytes: u32,
+    /// Whether the ACK carries ECE.
+    pub ece: bool,
+    /// Smoothed round-trip time, zero while unknown.
+    pub srtt: Ps,
+}
+
+impl Congestion {
+    /// A new connection's.
+    #[must_use]
+    pub fn new(config: &TcpConfig) -> Self {
+        match config.algorithm {
+            CongestionControl::NewReno => Self::NewReno(NewReno::default()),
+            CongestionControl::Cubic => Self::Cubic(Cubic::default()),
+            CongestionControl::Dctcp => Self::Dctcp(Dctcp::default()),
+        }
+    }
+
+    /// New data was acknowledged outside of recovery, and the window was what limited the sender.
+    #[inline]
+    pub fn grow(&mut self, window: &mut Window, acked: &Acked, config: &TcpConfig) {
+        if window.cwnd < window.ssthresh {
+            window.slow_start(acked.bytes, config.mss);
+        } else {
+            match self {
+                Self::NewReno(state) => state.avoid(window, acked.bytes, config.mss),
+                Self::Cubic(state) => state.avoid(window, acked, config.mss),
+                Self::Dctcp(state) => state.reno.avoid(window, acked.bytes, config.mss),
+            }
+        }
+        window.cwnd = window.cwnd.min(config.max_window);
+    }
+
+    /// Sees every ACK of new data, in recovery too, before the window changes. `una` is what it acknowledges, `nxt`
+    /// what was sent.
+    #[inline]
+    pub fn observe(&mut self, acked: &Acked, una: u64, nxt: u64, config: &TcpConfig) {
+        if let Self::Dctcp(state) = self {
+            state.observe(acked, una, nxt, config);
+        }
+    }
+
+    /// Slow-start threshold after a loss that duplicate ACKs told of.
+    pub fn after_loss(&mut self, window: &Window, in_flight: u64, config: &TcpConfig) -> u32 {
+        match self {
+            Self::NewReno(state) => state.after_loss(in_flight, config.mss),
+            Self::Cubic(state) => state.after_loss(window, config.mss),
+            Self::Dctcp(state) => state.reno.after_loss(in_flight, config.mss),
+        }
+    }
+
+    /// Slow-start threshold after a retransmission timeout.
+    pub fn after_timeout(&mut self, window: &Window, in_flight: u64, config: &TcpConfig) -> u32 {
+        match self {
+            Self::NewReno(state) => state.after_loss(in_flight, config.mss),
+            Self::Cubic(state) => state.after_timeout(window, config.mss),
+            Self::Dctcp(state) => state.reno.after_loss(in_flight, config.mss),
+        }
+    }
+
+    /// Window and threshold after the first ECE in a window of data.
+    pub fn after_ece(&mut self, window: &Window, in_flight: u64, config: &TcpConfig) -> u32 {
+        match self {
+            Self::NewReno(state) => state.after_loss(in_flight, config.mss),
+            Self::Cubic(state) => state.after_loss(window, config.mss),
+            Self::Dctcp(state) => state.after_ece(window, config),
+        }
+    }
+}

@@ -1,0 +1,258 @@
+//! One end of a connection: both halves, the handshake, and the headers they share.
+
+use ackgate_control::segment::Flags;
+
+use super::config::TcpConfig;
+use super::receiver::Receiver;
+use super::sender::{Chunk, Sender};
+use super::{number_of, offset_near};
+use crate::engine::{Ps, Random};
+use crate::net::Packet;
+
+/// How far the handshake is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// Not open.
+    Closed,
+    /// SYN sent.
+    SynSent,
+    /// SYN received, SYN-ACK sent.
+    SynReceived,
+    /// Data may flow.
+    Established,
+}
+
+/// What an arriving segment brought about.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Arrived {
+    /// Bytes that became readable.
+    pub readable: u64,
+    /// Bytes of ours newly acknowledged.
+    pub acked: u64,
+    /// A round-trip time was measured.
+    pub rtt: Option<Ps>,
+    /// The handshake is complete, now.
+    pub established: bool,
+}
+
+/// One end of a connection.
+#[derive(Clone, Debug)]
+pub struct Endpoint {
+    /// How far the handshake is.
+    pub state: State,
+    /// A SYN or SYN-ACK is to be sent.
+    syn_now: bool,
+    /// The pending timer event's time, [`Ps::NEVER`] when there is none; kept here for the event loop.
+    pub timer_at: Ps,
+    /// What this end sends.
+    pub sender: Sender,
+    /// What it has received.
+    pub receiver: Receiver,
+}
+
+impl Endpoint {
+    /// A closed end.
+    #[must_use]
+    pub fn new(config: &TcpConfig, iss: u32) -> Self {
+        Self {
+            state: State::Closed,
+            syn_now: false,
+            timer_at: Ps::NEVER,
+            sender: Sender::new(config, iss),
+            receiver: Receiver::new(),
+        }
+    }
+
+    /// Begins the handshake.
+    pub fn open(&mut self) {
+        self.state = State::SynSent;
+        self.syn_now = true;
+    }
+
+    /// The application writes `bytes`; `last` ends the stream.
+    pub fn write(&mut self, bytes: u64, last: bool) {
+        self.sender.write(bytes, last);
+    }
+
+    /// The next time at which something happens by itself.
+    #[inline]
+    #[must_use]
+    pub fn deadline(&self) -> Ps {
+        self.sender.deadline.min(self.receiver.ack_deadline)
+    }
+
+    /// A segment arrives.
+    #[inline]
+    pub fn handle_segment(&mut self, now: Ps, packet: &Packet, config: &TcpConfig, random: &mut Random) -> Arrived {
+        let mut arrived = Arrived::default();
+        if self.state != State::Established && !self.handle_handshake(now, packet, config, random, &mut arrived) {
+            return arrived;
+        }
+        if packet.flags.has(Flags::SYN) {
+            // A SYN-ACK again: our ACK was lost. A SYN again: our SYN-ACK was.
+            self.receiver.ack_now = true;
+            return arrived;
+        }
+        let ack = offset_near(self.sender.una, self.sender.iss, packet.ack);
+        self.sender.handle_ack(now, packet, ack, config, random, &mut arrived);
+        if packet.payload > 0 || packet.flags.has(Flags::FIN) {
+            arrived.readable = self.receiver.handle_data(now, packet, config, random);
+        } else if offset_near(self.receiver.nxt, self.receiver.irs, packet.seq) < self.receiver.nxt {
+            // A probe: outside the window, so it is answered (RFC 9293 §3.10.7.4).
+            self.receiver.ack_now = true;
+        }
+        arrived
+    }
+
+    /// Returns whether the segment is to be looked at further.
+    fn handle_handshake(
+        &mut self,
+        now: Ps,
+        packet: &Packet,
+        config: &TcpConfig,
+        random: &mut Random,
+        arrived: &mut Arrived,
+    ) -> bool {
+        let syn = packet.flags.has(Flags::SYN);
+        match self.state {
+            State::Closed | State::SynReceived if syn && !packet.flags.has(Flags::ACK) => {
+                self.state = State::SynReceived;
+                self.learn_peer(packet, config);
+                self.syn_now = true;
+                false
+            }
+            State::SynSent if syn && packet.flags.has(Flags::ACK) => {
+                self.learn_peer(packet, config);
+                self.establish(now, packet, config, random, arrived);
+                self.receiver.ack_now = true;
+                false
+            }
+            State::SynReceived if packet.flags.has(Flags::ACK) && !syn => {
+                self.establish(now, packet, config, random, arrived);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    fn learn_peer(&mut self, packet: &Packet, config: &TcpConfig) {
+        self.receiver.irs = packet.seq.0;
+        self.receiver.nxt = 1;
+        self.sender.peer_wscale = config.wscale;
+        if packet.is(Packet::TIMESTAMPS) {
+            self.receiver.ts_recent = packet.timestamps.0;
+        }
+    }
+
+    fn establish(&mut self, now: Ps, packet: &Packet, config: &TcpConfig, random: &mut Random, arrived: &mut Arrived) {
+        self.state = State::Established;
+        arrived.established = true;
+        // The window of a SYN-ACK is not scaled (RFC 7323 §2.2).
+        let shift = if packet.flags.has(Flags::SYN) { 0 } else { self.sender.peer_wscale };
+        self.sender.establish(now, packet, u64::from(packet.window) << shift, config, random, arrived);
+    }
+
+    /// Time has passed the deadline. Returns whether it was the retransmission timer.
+    pub fn handle_timeout(&mut self, now: Ps, config: &TcpConfig) -> bool {
+        if self.receiver.ack_deadline <= now {
+            self.receiver.ack_deadline = Ps::NEVER;
+            self.receiver.ack_now = true;
+        }
+        if self.sender.deadline > now {
+            return false;
+        }
+        self.sender.deadline = Ps::NEVER;
+        if self.state == State::Established {
+            self.sender.handle_timeout(config)
+        } else {
+            self.syn_now = true;
+            self.sender.handle_syn_timeout(config);
+            true
+        }
+    }
+
+    /// The next segment to send, `None` when nothing may be sent now. To be called until then.
+    #[inline]
+    pub fn poll_transmit(&mut self, now: Ps, config: &TcpConfig, random: &mut Random) -> Option<Packet> {
+        if self.state != State::Established {
+            return self.poll_syn(now, config, random);
+        }
+        if let Some(up_to) = self.receiver.early_ack.take() {
+            let mut packet = self.bare(now, self.sender.max, Flags::ACK, config);
+            let due = self.receiver.ack_now;
+            self.receiver.ece = !self.receiver.ece;
+            self.receiver.stamp(&mut packet, config);
+            self.receiver.ece = !self.receiver.ece;
+            packet.ack = number_of(self.receiver.irs, up_to);
+            self.receiver.ack_now = due;
+            return Some(self.finish(packet, config));
+        }
+        if let Some(chunk) = self.sender.poll_chunk(now, config, random) {
+            let mut packet = self.data(now, &chunk, config);
+            self.receiver.stamp(&mut packet, config);
+            return Some(self.finish(packet, config));
+        }
+        if self.receiver.ack_now {
+            let mut packet = self.bare(now, self.sender.max, Flags::ACK, config);
+            self.receiver.stamp(&mut packet, config);
+            return Some(self.finish(packet, config));
+        }
+        None
+    }
+
+    fn poll_syn(&mut self, now: Ps, config: &TcpConfig, random: &mut Random) -> Option<Packet> {
+        if !self.syn_now {
+            return None;
+        }
+        self.syn_now = false;
+        let again = self.sender.max > 0;
+        self.sender.sent_syn(now, config, random);
+        let mut packet = self.bare(now, 0, Flags::SYN, config);
+        if again {
+            packet.bits |= Packet::RETRANSMISSION;
+        }
+        if self.state == State::SynReceived {
+            self.receiver.stamp(&mut packet, config);
+            packet.flags |= Flags::ACK;
+            if config.ecn {
+                packet.flags |= Flags::ECE;
+            }
+        } else if config.ecn {
+            packet.flags |= Flags::ECE | Flags::CWR;
+        }
+        packet.window = u16::try_from(config.rwnd).unwrap_or(u16::MAX);
+        if config.ecn_syn {
+            packet.bits |= Packet::ECT;
+        }
+        Some(self.finish(packet, config))
+    }
+
+    #[inline]
+    fn bare(&self, now: Ps, offset: u64, flags: Flags, config: &TcpConfig) -> Packet {
+        let mut packet = Packet { seq: number_of(self.sender.iss, offset), flags, ..Packet::default() };
+        if config.timestamps {
+            packet.bits |= Packet::TIMESTAMPS;
+            packet.timestamps = (timestamp(now), self.receiver.ts_recent);
+        }
+        packet
+    }
+
+    #[inline]
+    fn data(&self, now: Ps, chunk: &Chunk, config: &TcpConfig) -> Packet {
+        let mut packet = self.bare(now, chunk.start, chunk.flags, config);
+        packet.payload = chunk.len;
+        packet.bits |= chunk.bits;
+        packet
+    }
+
+    #[inline]
+    fn finish(&self, mut packet: Packet, config: &TcpConfig) -> Packet {
+        packet.header = config.header + packet.tcp_header();
+        packet
+    }
+}
+
+/// TSval: microseconds, as Vasudevan's kernel has it (§6.2).
+pub(super) fn timestamp(now: Ps) -> u32 {
+    (now.0 / 1_000_000) as u32
+}

@@ -1,0 +1,163 @@
+//! The receiving half: puts segments in order, and decides what is acknowledged when (RFC 5681 §4.2), with SACK blocks
+//! (RFC 2018), ECN echo (RFC 3168 §6.1.3) or DCTCP's exact echo (RFC 8257 §3.2).
+
+use ackgate_control::segment::Flags;
+
+use super::config::TcpConfig;
+use super::{number_of, offset_near};
+use crate::engine::{Ps, Random};
+use crate::net::{Packet, SACK_BLOCKS};
+use crate::scenario::CongestionControl;
+
+/// What has arrived, and what the other end has yet to be told.
+#[derive(Clone, Debug, Default)]
+pub struct Receiver {
+    /// Next offset expected in order.
+    pub nxt: u64,
+    /// The peer's initial sequence number.
+    pub(super) irs: u32,
+    /// Ranges beyond a gap, the most recently touched first.
+    beyond: Vec<(u64, u64)>,
+    /// When a waiting ACK must go, [`Ps::NEVER`] when none waits.
+    pub(super) ack_deadline: Ps,
+    /// An ACK is due now.
+    pub(super) ack_now: bool,
+    /// Before it, one for what came up to here with the other CE state (DCTCP).
+    pub(super) early_ack: Option<u64>,
+    /// Segments that no ACK has covered.
+    unacked: u8,
+    /// ECE is to be set: until CWR (RFC 3168), or while CE arrives (DCTCP).
+    pub(super) ece: bool,
+    /// TSval to echo.
+    pub(super) ts_recent: u32,
+    /// Offset of the last ACK sent.
+    last_ack: u64,
+    /// Data segments that arrived, copies included.
+    pub segments: u64,
+    /// Set when the peer's FIN was reached.
+    pub(super) finished: bool,
+    fin_at: Option<u64>,
+}
+
+impl Receiver {
+    pub(super) fn new() -> Self {
+        Self { ack_deadline: Ps::NEVER, ..Self::default() }
+    }
+
+    /// Data, or a FIN, arrives. Returns the bytes that became readable.
+    pub(super) fn handle_data(&mut self, now: Ps, packet: &Packet, config: &TcpConfig, random: &mut Random) -> u64 {
+        let start = offset_near(self.nxt, self.irs, packet.seq);
+        let end = start + u64::from(packet.payload);
+        if packet.payload > 0 {
+            self.segments += 1;
+            self.handle_ce(packet, config);
+        }
+        if packet.is(Packet::TIMESTAMPS) && start <= self.last_ack {
+            self.ts_recent = packet.timestamps.0;
+        }
+        if packet.flags.has(Flags::FIN) {
+            self.fin_at = Some(end);
+        }
+        if end > self.nxt && start > self.nxt {
+            self.keep(start, end);
+            self.ack_now = true;
+            return 0;
+        }
+        if end <= self.nxt && packet.payload > 0 {
+            // An old copy: the sender has missed an ACK.
+            self.ack_now = true;
+            return 0;
+        }
+        let before = self.nxt;
+        self.nxt = self.nxt.max(end);
+        let filled = !self.beyond.is_empty();
+        if filled {
+            self.fill();
+        }
+        let readable = self.nxt - before;
+        if self.fin_at == Some(self.nxt) && !self.finished {
+            self.finished = true;
+            self.nxt += 1;
+            self.ack_now = true;
+        }
+        self.unacked = self.unacked.saturating_add(1);
+        match config.delayed_ack {
+            Some(delay) if !filled && self.unacked < 2 && !self.ack_now => {
+                let lateness = Ps(random.up_to(config.timer_jitter.0));
+                self.ack_deadline = self.ack_deadline.min(now + delay + lateness);
+            }
+            _ => self.ack_now = true,
+        }
+        readable
+    }
+
+    fn handle_ce(&mut self, packet: &Packet, config: &TcpConfig) {
+        if !config.ecn {
+            return;
+        }
+        let ce = packet.is(Packet::CE);
+        if config.algorithm == CongestionControl::Dctcp {
+            if ce != self.ece {
+                // RFC 8257 §3.2: what came before is acknowledged with the state that it came with.
+                if self.unacked > 0 {
+                    self.early_ack = Some(self.nxt);
+                }
+                // The early ACK is sent with the old state; see `Endpoint::poll_transmit`.
+                self.ece = ce;
+                self.ack_now = true;
+            }
+        } else {
+            if packet.flags.has(Flags::CWR) {
+                self.ece = false;
+            }
+            self.ece |= ce;
+        }
+    }
+
+    fn keep(&mut self, mut start: u64, mut end: u64) {
+        self.beyond.retain(|&(from, to)| {
+            let apart = from > end || to < start;
+            if !apart {
+                start = start.min(from);
+                end = end.max(to);
+            }
+            apart
+        });
+        self.beyond.insert(0, (start, end));
+    }
+
+    /// Moves on over ranges that are now in order.
+    fn fill(&mut self) {
+        while let Some(at) = self.beyond.iter().position(|&(from, _)| from <= self.nxt) {
+            let (_, to) = self.beyond.remove(at);
+            self.nxt = self.nxt.max(to);
+        }
+    }
+
+    /// Whether the peer's segment at `offset` is here, in order or beyond a gap.
+    #[must_use]
+    pub fn has(&self, offset: u64) -> bool {
+        offset < self.nxt || self.beyond.iter().any(|&(from, to)| from <= offset && offset < to)
+    }
+
+    /// The ACK fields of a segment that is about to be sent.
+    #[inline]
+    pub(super) fn stamp(&mut self, packet: &mut Packet, config: &TcpConfig) {
+        packet.ack = number_of(self.irs, self.nxt);
+        packet.window = u16::try_from(config.rwnd >> config.wscale).unwrap_or(u16::MAX);
+        if self.ece {
+            packet.flags |= Flags::ECE;
+        }
+        if config.sack && !self.beyond.is_empty() {
+            let blocks = self.beyond.iter().take(SACK_BLOCKS);
+            for (slot, &(from, to)) in packet.sack.iter_mut().zip(blocks) {
+                *slot = (number_of(self.irs, from), number_of(self.irs, to));
+                packet.sack_len += 1;
+            }
+        }
+        self.last_ack = self.nxt;
+        self.ack_now = false;
+        self.ack_deadline = Ps::NEVER;
+        self.unacked = 0;
+    }
+}

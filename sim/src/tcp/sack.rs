@@ -1,0 +1,162 @@
+//! The sender's SACK scoreboard (RFC 6675): what the receiver has beyond the cumulative ACK, what is therefore lost, and
+//! how much is in the network.
+
+/// Duplicate ACKs that mean a loss (RFC 5681 §2).
+pub(super) const DUP_THRESH: u32 = 3;
+
+/// Ranges that were selectively acknowledged, in order and disjoint.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Scoreboard {
+    ranges: Vec<(u64, u64)>,
+    /// Retransmitted in this recovery up to here (HighRxt).
+    pub(super) high_rxt: u64,
+}
+
+impl Scoreboard {
+    /// Takes in a block; returns whether it told anything new.
+    pub(super) fn insert(&mut self, una: u64, start: u64, end: u64) -> bool {
+        let start = start.max(una);
+        if start >= end {
+            return false;
+        }
+        let first = self.ranges.partition_point(|range| range.1 < start);
+        let mut merged = (start, end);
+        let mut last = first;
+        let mut covered = 0;
+        while let Some(&range) = self.ranges.get(last) {
+            if range.0 > end {
+                break;
+            }
+            covered += range.1 - range.0;
+            merged = (merged.0.min(range.0), merged.1.max(range.1));
+            last += 1;
+        }
+        let new = merged.1 - merged.0 > covered;
+        if new {
+            self.ranges.splice(first..last, [merged]);
+        }
+        new
+    }
+
+    /// Forgets what the cumulative ACK covers.
+    pub(super) fn advance(&mut self, una: u64) {
+        let gone = self.ranges.partition_point(|range| range.1 <= una);
+        self.ranges.drain(..gone);
+        if let Some(first) = self.ranges.first_mut()
+            && first.0 < una
+        {
+            first.0 = una;
+        }
+    }
+
+    /// Bytes selectively acknowledged below `limit`.
+    pub(super) fn bytes_below(&self, limit: u64) -> u64 {
+        self.ranges.iter().take_while(|range| range.0 < limit).map(|range| range.1.min(limit) - range.0).sum()
+    }
+
+    /// The first hole at or after `from`: where it begins and where it ends (`limit` when nothing follows).
+    pub(super) fn hole(&self, from: u64, limit: u64) -> (u64, u64) {
+        let mut start = from;
+        for range in &self.ranges {
+            if range.1 <= start {
+                continue;
+            }
+            if range.0 > start {
+                return (start, range.0.min(limit));
+            }
+            start = range.1;
+        }
+        (start, limit)
+    }
+
+    /// What is not acknowledged below this is lost (IsLost, RFC 6675 §4): three ranges, or more than two segments'
+    /// bytes, lie above it.
+    pub(super) fn lost_below(&self, mss: u32) -> u64 {
+        let mut above = 0;
+        for (count, range) in (1..).zip(self.ranges.iter().rev()) {
+            above += range.1 - range.0;
+            if count >= DUP_THRESH || above > u64::from((DUP_THRESH - 1) * mss) {
+                return range.0;
+            }
+        }
+        0
+    }
+
+    /// Highest offset selectively acknowledged; 0 when none.
+    pub(super) fn highest(&self) -> u64 {
+        self.ranges.last().map_or(0, |range| range.1)
+    }
+
+    /// Bytes in the network (SetPipe, RFC 6675 §4).
+    pub(super) fn pipe(&self, una: u64, max: u64, mss: u32) -> u64 {
+        let lost_below = self.lost_below(mss);
+        let mut pipe = 0;
+        let mut at = una;
+        while at < max {
+            let (start, end) = self.hole(at, max);
+            if start >= end {
+                break;
+            }
+            // Not lost: still on its way. Retransmitted: on its way (again).
+            pipe += end - start.max(lost_below).min(end);
+            pipe += end.min(self.high_rxt).saturating_sub(start);
+            at = end;
+        }
+        pipe
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const MSS: u32 = 100;
+
+    fn board(ranges: &[(u64, u64)]) -> Scoreboard {
+        let mut board = Scoreboard::default();
+        for &(start, end) in ranges {
+            board.insert(0, start, end);
+        }
+        board
+    }
+
+    #[test]
+    fn a_hole_is_lost_when_three_segments_lie_above() {
+        assert_eq!(board(&[(200, 300)]).lost_below(MSS), 0);
+        assert_eq!(board(&[(200, 500)]).lost_below(MSS), 200);
+        assert_eq!(board(&[(200, 210), (300, 310), (400, 410)]).lost_below(MSS), 200);
+    }
+
+    #[test]
+    fn pipe_counts_what_is_not_lost_and_what_was_sent_again() {
+        // Holes: 0..200 lost, 500..600 not.
+        let mut board = board(&[(200, 500)]);
+        assert_eq!(board.pipe(0, 600, MSS), 100);
+        board.high_rxt = 100;
+        assert_eq!(board.pipe(0, 600, MSS), 200);
+    }
+
+    proptest! {
+        /// Against the obvious model: one flag for each byte.
+        #[test]
+        fn knows_each_byte(blocks in prop::collection::vec((0u64..300, 1u64..60), 0..20), una in 0u64..300, rxt in 0u64..400) {
+            let mut board = Scoreboard::default();
+            let mut bytes = vec![false; 400];
+            for (start, len) in blocks {
+                let end = (start + len).min(400);
+                let new = board.insert(0, start, end);
+                let range = usize::try_from(start).unwrap()..usize::try_from(end).unwrap();
+                prop_assert_eq!(new, bytes[range.clone()].iter().any(|sacked| !sacked));
+                bytes[range].fill(true);
+            }
+            board.advance(una);
+            board.high_rxt = rxt;
+            let from = usize::try_from(una).unwrap();
+            prop_assert_eq!(board.bytes_below(400), bytes[from..].iter().filter(|sacked| **sacked).count() as u64);
+            let lost = board.lost_below(MSS);
+            let pipe = (una..400).filter(|at| !bytes[usize::try_from(*at).unwrap()]).map(|at| u64::from(at >= lost) + u64::from(at < rxt)).sum::<u64>();
+            prop_assert_eq!(board.pipe(una, 400, MSS), pipe);
+        }
+    }
+}

@@ -1,0 +1,619 @@
+//! A run: the network, the endpoints and the traffic, driven by one queue of events.
+//!
+//! What happens to a packet: an endpoint emits it ([`World::emit`]); the host's shim may hold it; it enters the first
+//! channel of its path ([`World::inject`]), which knows when it will be at the far end; there it enters the next one or
+//! reaches its host ([`World::deliver`]), whose endpoint may emit packets in turn.
+
+use std::time::Instant;
+
+use ackgate_control::policy::{Action, FlowId, PacketId, Policy, Verdict};
+use ackgate_control::segment::Edit;
+
+use crate::engine::{EventQueue, Ps, Purpose, Random};
+use crate::measure::Tally;
+use crate::net::{Channel, NIL, Packet, Plan, Refusal, Route, Side, Slab};
+use crate::observer::{Congestion, DropReason, Observer, Way};
+use crate::report::Report;
+use crate::scenario::Scenario;
+use crate::tcp::{Endpoint, TcpConfig};
+use crate::watch::{Known, Watch};
+use crate::workload::Group;
+
+/// Why a run has no result.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// The scenario asks for more connections than an event can name.
+    #[error("{0} connections are too many: at most {max} fit one run", max = MAX_CONNECTIONS)]
+    TooManyConnections(u64),
+    /// The scenario gives a workload nobody to run it.
+    #[error("`senders` is 0: at least one sender is needed")]
+    NoSenders,
+    /// Packets were lost or made by the simulator itself: a fault of the program, never of the scenario.
+    #[error("packets do not add up: {sent} sent, but {arrived} arrived, {dropped} dropped, {queued} in the network")]
+    NotConserved {
+        /// Handed to the network.
+        sent: u64,
+        /// Handed to TCP.
+        arrived: u64,
+        /// Dropped.
+        dropped: u64,
+        /// Still there.
+        queued: u64,
+    },
+}
+
+/// What an event is about: 4 bits of kind, 28 bits of index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Event {
+    /// The oldest packet on a channel arrives.
+    Channel = 0,
+    /// An endpoint's timer.
+    Timer = 1,
+    /// A shim's timer, by host.
+    Shim = 2,
+    /// A connection's sender begins its part: a round's answer, a period of sending.
+    Begin = 3,
+    /// A connection's sender ends a period of sending.
+    End = 4,
+    /// A connection's application writes at its rate.
+    Write = 5,
+    /// A connection is opened.
+    Open = 6,
+    /// A group's next step: a round after a pause, the next flow.
+    Group = 7,
+}
+
+const INDEX_BITS: u32 = 28;
+const MAX_CONNECTIONS: u64 = 1 << (INDEX_BITS - 3);
+
+impl Event {
+    pub(crate) const fn at(self, index: u32) -> u32 {
+        (self as u32) << INDEX_BITS | index
+    }
+}
+
+/// A connection's place in the network.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Connection {
+    path: [u32; 2],
+    shim: [u32; 2],
+    /// Its packets in the network.
+    pub(crate) alive: u32,
+    pub(crate) route: u32,
+    pub(crate) group: u16,
+    config: u16,
+    life: u8,
+}
+
+/// A shim: the scheme at one host.
+struct Shim {
+    policy: Box<dyn Policy + Send>,
+    timer_at: Ps,
+    held: u64,
+}
+
+/// The streams of randomness that a run draws from.
+pub(crate) struct Randoms {
+    pub(crate) start: Random,
+    pub(crate) workload: Random,
+    processing: Random,
+    timeout: Random,
+    numbers: Random,
+    queue: Random,
+}
+
+/// Everything there is during a run.
+pub(crate) struct World<'a, O> {
+    pub(crate) now: Ps,
+    pub(crate) events: EventQueue,
+    slab: Slab,
+    channels: Vec<Channel>,
+    pools: Vec<Pool>,
+    paths: Vec<u32>,
+    routes: Vec<Route>,
+    pub(crate) connections: Vec<Connection>,
+    /// Both ends of connection `c`: `2c` the sender's, `2c + 1` the receiver's.
+    pub(crate) endpoints: Vec<Endpoint>,
+    configs: Vec<TcpConfig>,
+    shims: Vec<Option<Shim>>,
+    pub(crate) groups: Vec<Group>,
+    pub(crate) random: Randoms,
+    pub(crate) watch: Watch<'a, O>,
+    pub(crate) tally: Tally,
+    host_delay: Ps,
+    host_jitter: Ps,
+    trailer: u8,
+    bottleneck: u32,
+    last_hop: u32,
+    pub(crate) finished: bool,
+}
+
+/// Memory that the ports of one switch share.
+struct Pool {
+    bytes: u64,
+    ports: Vec<u32>,
+}
+
+/// Simulates a scenario.
+///
+/// # Errors
+/// [`Error`] says why there is no result.
+pub fn run<O: Observer>(scenario: &Scenario, observer: &mut O) -> Result<Report, Error> {
+    let started = Instant::now();
+    let asked = u64::from(scenario.senders) + scenario.background.iter().map(|b| u64::from(b.senders)).sum::<u64>();
+    if asked >= MAX_CONNECTIONS {
+        return Err(Error::TooManyConnections(asked));
+    }
+    if scenario.senders == 0 {
+        return Err(Error::NoSenders);
+    }
+    let mut world = World::new(scenario, observer);
+    world.start_groups();
+    world.run(Ps::from_span(scenario.time_limit));
+    world.report(scenario, started)
+}
+
+impl<'a, O: Observer> World<'a, O> {
+    fn new(scenario: &Scenario, observer: &'a mut O) -> Self {
+        let plan = Plan::new(scenario);
+        let stream = |purpose| Random::new(scenario.seed, purpose);
+        let mut pools: Vec<Pool> = plan.pools.iter().map(|&bytes| Pool { bytes, ports: Vec::new() }).collect();
+        for (port, channel) in (0u32..).zip(&plan.channels) {
+            if let Some(pool) = channel.pool {
+                pools[pool as usize].ports.push(port);
+            }
+        }
+        let main = TcpConfig::new(scenario, scenario.tcp.cc);
+        let mut configs = vec![main];
+        for background in &scenario.background {
+            configs.push(TcpConfig::new(scenario, background.cc.unwrap_or(scenario.tcp.cc)));
+        }
+        let mut world = Self {
+            now: Ps::ZERO,
+            events: EventQueue::new(plan.grain),
+            slab: Slab::new(),
+            watch: Watch::new(observer, &plan.interfaces),
+            pools,
+            paths: plan.paths,
+            connections: Vec::with_capacity(plan.routes.len()),
+            endpoints: Vec::with_capacity(2 * plan.routes.len()),
+            configs,
+            shims: Vec::new(),
+            groups: Group::all(scenario),
+            random: Randoms {
+                start: stream(Purpose::Start),
+                workload: stream(Purpose::Workload),
+                processing: stream(Purpose::Processing),
+                timeout: stream(Purpose::Timeout),
+                numbers: stream(Purpose::SequenceNumbers),
+                queue: stream(Purpose::Queue),
+            },
+            tally: Tally::new(),
+            host_delay: Ps::from_span(scenario.host.delay),
+            host_jitter: Ps::from_span(scenario.host.jitter),
+            trailer: if scenario.network.framing.in_buffer() >= 18 { 4 } else { 0 },
+            bottleneck: plan.bottleneck,
+            last_hop: plan.last_hop,
+            channels: plan.channels,
+            routes: plan.routes,
+            finished: false,
+        };
+        for group in 0..world.groups.len() {
+            let Group { first, senders, .. } = world.groups[group];
+            for route in first..first + senders {
+                world.add_connection(route, group as u16);
+            }
+        }
+        world
+    }
+
+    /// A new slot for connections of a sender.
+    pub(crate) fn add_connection(&mut self, route: u32, group: u16) -> u32 {
+        let Route { path, host, .. } = self.routes[route as usize];
+        let shim = host.map(|host| match self.shims.get(host as usize) {
+            Some(Some(_)) => host,
+            _ => NIL,
+        });
+        self.connections.push(Connection { path, shim, alive: 0, route, group, config: group, life: 0 });
+        for _ in 0..2 {
+            let iss = self.random.numbers.bits() as u32;
+            self.endpoints.push(Endpoint::new(&self.configs[usize::from(group)], iss));
+        }
+        u32::try_from(self.connections.len() - 1).expect("fewer than 2^28 connections")
+    }
+
+    /// Gives a slot to a new connection: what is left of the old one counts no more.
+    pub(crate) fn renew(&mut self, connection: u32, route: u32) {
+        let slot = &mut self.connections[connection as usize];
+        slot.life = slot.life.wrapping_add(1);
+        slot.route = route;
+        slot.path = self.routes[route as usize].path;
+        let config = &self.configs[usize::from(slot.config)];
+        for side in [Side::Sender, Side::Receiver] {
+            let e = endpoint(connection, side);
+            self.tally.retire(&self.endpoints[e]);
+            self.endpoints[e] = Endpoint::new(config, self.random.numbers.bits() as u32);
+        }
+    }
+
+    fn run(&mut self, limit: Ps) {
+        while let Some((time, event)) = self.events.pop() {
+            if time > limit {
+                self.now = limit;
+                break;
+            }
+            self.now = time;
+            self.tally.events += 1;
+            if O::ENABLED {
+                self.watch.catch_up(time);
+            }
+            let index = event & ((1 << INDEX_BITS) - 1);
+            match event >> INDEX_BITS {
+                e if e == Event::Channel as u32 => self.arrive(index),
+                e if e == Event::Timer as u32 => self.timer(index),
+                e if e == Event::Shim as u32 => self.shim_timer(index),
+                e if e == Event::Begin as u32 => self.begin(index),
+                e if e == Event::End as u32 => self.end(index),
+                e if e == Event::Write as u32 => self.write_at_rate(index),
+                e if e == Event::Open as u32 => self.open(index),
+                _ => self.step_group(index),
+            }
+            if self.finished {
+                break;
+            }
+        }
+        if O::ENABLED {
+            self.watch.catch_up(self.now);
+        }
+    }
+
+    /// The oldest packet on a channel is at its far end.
+    #[inline]
+    fn arrive(&mut self, index: u32) {
+        let channel = &mut self.channels[index as usize];
+        let handle = channel.head();
+        let Packet { next, hop, .. } = self.slab[handle];
+        channel.advance(next);
+        if next != NIL {
+            self.events.push(self.slab[next].arrival, Event::Channel.at(index));
+        }
+        if self.paths[hop as usize] == NIL { self.deliver(handle) } else { self.inject(self.now, handle) }
+    }
+
+    /// A packet enters the next channel of its path, and those behind it whose future is known already.
+    #[inline]
+    fn inject(&mut self, now: Ps, handle: u32) {
+        let mut at = now;
+        loop {
+            let packet = &mut self.slab[handle];
+            let index = self.paths[packet.hop as usize];
+            let pool_left = match self.channels[index as usize].pool {
+                None => u64::MAX,
+                Some(pool) => left(&self.pools[pool as usize], &mut self.channels, at),
+            };
+            let channel = &mut self.channels[index as usize];
+            let offer = match channel.offer(at, packet, pool_left, &mut self.random.queue) {
+                Ok(offer) => offer,
+                Err(refusal) => {
+                    let reason = if refusal == Refusal::Full { DropReason::Full } else { DropReason::Early };
+                    self.discard(at, handle, index, reason);
+                    return;
+                }
+            };
+            if offer.marked {
+                packet.bits |= Packet::CE;
+            }
+            packet.hop += 1;
+            if O::ENABLED {
+                let packet = *packet;
+                let known = known(&self.connections, &self.routes, &self.configs, self.trailer, packet.flow);
+                self.watch.packet(offer.start, index, Way::Out, &packet, &known);
+                self.watch.packet(offer.arrival, index, Way::In, &packet, &known);
+                if offer.start > at {
+                    self.watch.queued(at, offer.start, index, packet.frame());
+                }
+            }
+            let packet = &mut self.slab[handle];
+            let next = self.paths[packet.hop as usize];
+            let channel = &mut self.channels[index as usize];
+            let mut arrival = offer.arrival;
+            if next == NIL {
+                arrival += self.host_delay + Ps(self.random.processing.up_to(self.host_jitter.0));
+                arrival = channel.in_order(arrival);
+            } else if self.channels[next as usize].eager {
+                at = arrival;
+                continue;
+            }
+            packet.arrival = arrival;
+            packet.next = NIL;
+            match self.channels[index as usize].append(handle) {
+                NIL => self.events.push(arrival, Event::Channel.at(index)),
+                before => self.slab[before].next = handle,
+            }
+            return;
+        }
+    }
+
+    /// A packet's life ends without arriving.
+    #[cold]
+    fn discard(&mut self, at: Ps, handle: u32, channel: u32, reason: DropReason) {
+        let packet = self.slab[handle];
+        if O::ENABLED {
+            let known = known(&self.connections, &self.routes, &self.configs, self.trailer, packet.flow);
+            self.watch.dropped(at, channel, &packet, &known, reason);
+        }
+        self.tally.dropped += 1;
+        self.connections[packet.flow as usize].alive -= 1;
+        self.slab.remove(handle);
+    }
+
+    /// A packet is at its host.
+    #[inline]
+    fn deliver(&mut self, handle: u32) {
+        let now = self.now;
+        let packet = &mut self.slab[handle];
+        let (flow, side) = (packet.flow, packet.from.peer());
+        let connection = &mut self.connections[flow as usize];
+        connection.alive -= 1;
+        self.tally.arrived += 1;
+        let shim = connection.shim[side as usize];
+        let config = &self.configs[usize::from(connection.config)];
+        if shim != NIL
+            && let Some(Some(shim)) = self.shims.get_mut(shim as usize)
+        {
+            let segment = packet.segment(config.announced_mss, config.wscale, self.trailer);
+            let edit = shim.policy.handle_ingress(now.to_time(), FlowId(flow), &segment);
+            apply(edit, packet);
+        }
+        if packet.life != connection.life {
+            // Of a connection that is no more: a real host would answer with a reset, which nobody awaits.
+            self.slab.remove(handle);
+        } else {
+            let group = connection.group;
+            let e = endpoint(flow, side);
+            let arrived = self.endpoints[e].handle_segment(now, packet, config, &mut self.random.timeout);
+            if packet.payload > 0 && side == Side::Receiver {
+                self.tally.data_arrived += 1;
+            }
+            self.slab.remove(handle);
+            if let Some(rtt) = arrived.rtt
+                && side == Side::Sender
+            {
+                self.tally.rtt.record(rtt.0 / 1_000);
+            }
+            if arrived.readable > 0 {
+                self.read(flow, side, group, arrived.readable);
+            }
+            if arrived.established {
+                self.established(group);
+            }
+            self.output(e);
+            if O::ENABLED && side == Side::Sender && arrived.acked > 0 {
+                self.watch.congestion(now, flow, &congestion(&self.endpoints[e].sender));
+            }
+        }
+        if shim != NIL {
+            self.drain_shim(shim);
+        }
+    }
+
+    /// Sends all that an endpoint may send now, and sets its timer.
+    #[inline]
+    pub(crate) fn output(&mut self, e: usize) {
+        let connection = self.connections[e / 2];
+        let from = if e & 1 == 0 { Side::Sender } else { Side::Receiver };
+        while let Some(mut packet) = self.endpoints[e].poll_transmit(
+            self.now,
+            &self.configs[usize::from(connection.config)],
+            &mut self.random.timeout,
+        ) {
+            packet.flow = (e / 2) as u32;
+            packet.from = from;
+            packet.life = connection.life;
+            packet.hop = connection.path[from as usize];
+            self.emit(packet, connection.shim[from as usize]);
+        }
+        let deadline = self.endpoints[e].deadline();
+        if deadline < self.endpoints[e].timer_at {
+            self.endpoints[e].timer_at = deadline;
+            self.events.push(deadline, Event::Timer.at(e as u32));
+        }
+    }
+
+    /// A packet leaves TCP.
+    #[inline]
+    fn emit(&mut self, packet: Packet, shim: u32) {
+        self.tally.sent += 1;
+        self.connections[packet.flow as usize].alive += 1;
+        let handle = self.slab.insert(packet);
+        if shim == NIL {
+            self.inject(self.now, handle);
+            return;
+        }
+        let Some(Some(slot)) = self.shims.get_mut(shim as usize) else { return };
+        let config = &self.configs[usize::from(self.connections[packet.flow as usize].config)];
+        let segment = packet.segment(config.announced_mss, config.wscale, self.trailer);
+        match slot.policy.handle_egress(self.now.to_time(), FlowId(packet.flow), &segment, PacketId(handle)) {
+            Verdict::Pass(edit) => {
+                apply(edit, &mut self.slab[handle]);
+                self.inject(self.now, handle);
+            }
+            Verdict::Hold => {
+                self.slab[handle].arrival = self.now;
+                slot.held += 1;
+                self.tally.hold(slot.held);
+            }
+        }
+        self.drain_shim(shim);
+    }
+
+    /// Does what a scheme wants done with held packets now, and sets its timer.
+    fn drain_shim(&mut self, host: u32) {
+        while let Some(Some(slot)) = self.shims.get_mut(host as usize) {
+            let Some(action) = slot.policy.poll_action(self.now.to_time()) else {
+                let timeout = slot.policy.poll_timeout().map_or(Ps::NEVER, Ps::from_time).max(self.now + Ps::nanos(1));
+                if timeout < slot.timer_at {
+                    slot.timer_at = timeout;
+                    self.events.push(timeout, Event::Shim.at(host));
+                }
+                return;
+            };
+            slot.held -= 1;
+            match action {
+                Action::Release(PacketId(handle), edit) => {
+                    let packet = &mut self.slab[handle];
+                    apply(edit, packet);
+                    self.tally.hold_time.record((self.now - packet.arrival).0 / 1_000);
+                    self.inject(self.now, handle);
+                }
+                Action::Discard(PacketId(handle)) => {
+                    let channel = self.paths[self.slab[handle].hop as usize];
+                    self.discard(self.now, handle, channel, DropReason::Scheme);
+                }
+            }
+        }
+    }
+
+    fn shim_timer(&mut self, host: u32) {
+        if let Some(Some(slot)) = self.shims.get_mut(host as usize)
+            && slot.timer_at == self.now
+        {
+            slot.timer_at = Ps::NEVER;
+            self.drain_shim(host);
+        }
+    }
+
+    /// An endpoint's timer event: perhaps its deadline has moved on since.
+    fn timer(&mut self, index: u32) {
+        let e = index as usize;
+        if self.endpoints[e].timer_at != self.now {
+            return;
+        }
+        self.endpoints[e].timer_at = Ps::NEVER;
+        if self.endpoints[e].deadline() <= self.now {
+            let connection = self.connections[e / 2];
+            let expected = self.endpoints[e].sender.una;
+            if self.endpoints[e].handle_timeout(self.now, &self.configs[usize::from(connection.config)]) {
+                let spurious = self.endpoints[e ^ 1].receiver.has(expected) || self.in_network(e, expected);
+                self.tally.timeout(spurious);
+                self.timed_out(index / 2, connection.group);
+                if O::ENABLED {
+                    self.watch.timeout(self.now, index / 2);
+                    self.watch.congestion(self.now, index / 2, &congestion(&self.endpoints[e].sender));
+                }
+            }
+        }
+        self.output(e);
+    }
+
+    /// Whether a copy of an endpoint's segment at `offset` is still on its way.
+    fn in_network(&self, e: usize, offset: u64) -> bool {
+        let connection = &self.connections[e / 2];
+        if connection.alive == 0 {
+            return false;
+        }
+        let number = self.endpoints[e].sender.number(offset);
+        self.slab.iter().any(|packet| {
+            packet.flow as usize == e / 2
+                && packet.from as usize == e % 2
+                && packet.life == connection.life
+                && (packet.seq == number
+                    || packet.seq.before(number) && (packet.seq + u32::from(packet.payload)).after(number))
+                && (packet.payload > 0 || packet.flags.0 & 0x03 != 0)
+        })
+    }
+
+    /// The main workload begins.
+    pub(crate) fn begin_window(&mut self) {
+        self.tally.begin(self.now, &mut self.channels, self.bottleneck, self.last_hop);
+    }
+
+    /// The main workload is done.
+    pub(crate) fn end_window(&mut self) {
+        self.tally.end(self.now, &mut self.channels, self.bottleneck, self.last_hop);
+    }
+
+    /// Time between handshakes that are not to collide: four small frames on the bottleneck.
+    pub(crate) fn handshake_spacing(&self) -> Ps {
+        Ps(4 * self.channels[self.bottleneck as usize].transmission(84).0)
+    }
+
+    /// Opens a connection from the side that its workload wants.
+    pub(crate) fn open_from(&mut self, connection: u32, side: Side) {
+        let e = endpoint(connection, side);
+        self.endpoints[e].open();
+        self.output(e);
+    }
+
+    fn report(self, scenario: &Scenario, started: Instant) -> Result<Report, Error> {
+        let complete = self.complete();
+        let mut report = Report {
+            complete,
+            scheme: scenario.scheme.name().into(),
+            senders: scenario.senders,
+            seed: scenario.seed,
+            ..Report::default()
+        };
+        let Self { mut tally, mut channels, slab, groups, endpoints, now, bottleneck, last_hop, .. } = self;
+        for endpoint in &endpoints {
+            tally.retire(endpoint);
+        }
+        for group in &groups {
+            group.report(&mut report, &endpoints);
+        }
+        tally.end(now, &mut channels, bottleneck, last_hop);
+        tally.report(slab.len() as u64, &channels, &mut report);
+        report.wall_s = started.elapsed().as_secs_f64();
+        let packets = report.packets;
+        if packets.sent != packets.arrived + packets.dropped + packets.queued {
+            let crate::report::Packets { sent, arrived, dropped, queued } = packets;
+            return Err(Error::NotConserved { sent, arrived, dropped, queued });
+        }
+        Ok(report)
+    }
+}
+
+/// The index of one end of a connection.
+pub(crate) const fn endpoint(connection: u32, side: Side) -> usize {
+    2 * connection as usize + side as usize
+}
+
+fn apply(edit: Edit, packet: &mut Packet) {
+    if let Some(window) = edit.window {
+        packet.window = window;
+    }
+}
+
+fn congestion(sender: &crate::tcp::Sender) -> Congestion {
+    let ssthresh = sender.window.ssthresh;
+    Congestion {
+        cwnd: u64::from(sender.window.cwnd),
+        ssthresh: if ssthresh == u32::MAX { u64::MAX } else { u64::from(ssthresh) },
+        in_flight: sender.in_flight(),
+    }
+}
+
+fn known<'a>(
+    connections: &[Connection],
+    routes: &'a [Route],
+    configs: &[TcpConfig],
+    trailer: u8,
+    flow: u32,
+) -> Known<'a> {
+    let connection = &connections[flow as usize];
+    let config = &configs[usize::from(connection.config)];
+    Known {
+        route: &routes[connection.route as usize],
+        connection: flow,
+        life: connection.life,
+        mss: config.announced_mss,
+        wscale: config.wscale,
+        trailer,
+    }
+}
+
+/// What a shared memory has left.
+fn left(pool: &Pool, channels: &mut [Channel], now: Ps) -> u64 {
+    let used: u64 = pool.ports.iter().map(|&port| channels[port as usize].occupancy(now).0).sum();
+    pool.bytes.saturating_sub(used)
+}
