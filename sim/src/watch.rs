@@ -8,7 +8,7 @@ use ackgate_control::units::Span;
 
 use crate::engine::Ps;
 use crate::net::{Packet, Route, Side};
-use crate::observer::{self, Congestion, DropReason, Endpoint, Interface, Observer, Point, Way};
+use crate::observer::{self, Congestion, DropReason, Endpoint, Gate, Interface, Observer, Point, Way};
 
 /// Passes what happens to an observer; costs nothing when it does not look.
 pub(crate) struct Watch<'a, O> {
@@ -121,6 +121,10 @@ impl<'a, O: Observer> Watch<'a, O> {
 
     pub(crate) fn timeout(&mut self, now: Ps, connection: u32) {
         self.observer.timeout(now.to_time(), connection);
+    }
+
+    pub(crate) fn gate(&mut self, now: Ps, host: u32, state: &Gate) {
+        self.observer.gate(now.to_time(), host, state);
     }
 
     pub(crate) fn round_begins(&mut self, now: Ps, round: u32) {

@@ -6,8 +6,8 @@
 
 use std::time::Instant;
 
-use ackgate_control::policy::{Action, FlowId, PacketId, Policy, Verdict};
-use ackgate_control::segment::Edit;
+use ackgate_control::policy::{Action, FlowId, PacketId, Verdict};
+use ackgate_control::segment::{Edit, Flags};
 
 use crate::engine::{EventQueue, Ps, Purpose, Random};
 use crate::measure::Tally;
@@ -15,6 +15,7 @@ use crate::net::{Channel, NIL, Packet, Plan, Refusal, Route, Side, Slab};
 use crate::observer::{Congestion, DropReason, Observer, Way};
 use crate::report::Report;
 use crate::scenario::Scenario;
+use crate::shim::Shim;
 use crate::tcp::{Endpoint, TcpConfig};
 use crate::watch::{Known, Watch};
 use crate::workload::Group;
@@ -28,6 +29,9 @@ pub enum Error {
     /// The scenario gives a workload nobody to run it.
     #[error("`senders` is 0: at least one sender is needed")]
     NoSenders,
+    /// A parameter of the scheme makes no sense.
+    #[error("the scheme cannot run: {0}")]
+    Scheme(#[from] ackgate_control::pac::ConfigError),
     /// Packets were lost or made by the simulator itself: a fault of the program, never of the scenario.
     #[error("packets do not add up: {sent} sent, but {arrived} arrived, {dropped} dropped, {queued} in the network")]
     NotConserved {
@@ -85,13 +89,6 @@ pub(crate) struct Connection {
     life: u8,
 }
 
-/// A shim: the scheme at one host.
-struct Shim {
-    policy: Box<dyn Policy + Send>,
-    timer_at: Ps,
-    held: u64,
-}
-
 /// The streams of randomness that a run draws from.
 pub(crate) struct Randoms {
     pub(crate) start: Random,
@@ -115,7 +112,8 @@ pub(crate) struct World<'a, O> {
     /// Both ends of connection `c`: `2c` the sender's, `2c + 1` the receiver's.
     pub(crate) endpoints: Vec<Endpoint>,
     configs: Vec<TcpConfig>,
-    shims: Vec<Option<Shim>>,
+    /// The scheme at each receiving host; empty when there is none.
+    shims: Vec<Shim>,
     pub(crate) groups: Vec<Group>,
     pub(crate) random: Randoms,
     pub(crate) watch: Watch<'a, O>,
@@ -147,14 +145,14 @@ pub fn run<O: Observer>(scenario: &Scenario, observer: &mut O) -> Result<Report,
     if scenario.senders == 0 {
         return Err(Error::NoSenders);
     }
-    let mut world = World::new(scenario, observer);
+    let mut world = World::new(scenario, observer)?;
     world.start_groups();
     world.run(Ps::from_span(scenario.time_limit));
     world.report(scenario, started)
 }
 
 impl<'a, O: Observer> World<'a, O> {
-    fn new(scenario: &Scenario, observer: &'a mut O) -> Self {
+    fn new(scenario: &Scenario, observer: &'a mut O) -> Result<Self, Error> {
         let plan = Plan::new(scenario);
         let stream = |purpose| Random::new(scenario.seed, purpose);
         let mut pools: Vec<Pool> = plan.pools.iter().map(|&bytes| Pool { bytes, ports: Vec::new() }).collect();
@@ -178,7 +176,7 @@ impl<'a, O: Observer> World<'a, O> {
             connections: Vec::with_capacity(plan.routes.len()),
             endpoints: Vec::with_capacity(2 * plan.routes.len()),
             configs,
-            shims: Vec::new(),
+            shims: Shim::all(scenario, plan.receivers)?,
             groups: Group::all(scenario),
             random: Randoms {
                 start: stream(Purpose::Start),
@@ -204,16 +202,13 @@ impl<'a, O: Observer> World<'a, O> {
                 world.add_connection(route, group as u16);
             }
         }
-        world
+        Ok(world)
     }
 
     /// A new slot for connections of a sender.
     pub(crate) fn add_connection(&mut self, route: u32, group: u16) -> u32 {
         let Route { path, host, .. } = self.routes[route as usize];
-        let shim = host.map(|host| match self.shims.get(host as usize) {
-            Some(Some(_)) => host,
-            _ => NIL,
-        });
+        let shim = host.map(|host| if (host as usize) < self.shims.len() { host } else { NIL });
         self.connections.push(Connection { path, shim, alive: 0, route, group, config: group, life: 0 });
         for _ in 0..2 {
             let iss = self.random.numbers.bits() as u32;
@@ -358,11 +353,18 @@ impl<'a, O: Observer> World<'a, O> {
         self.tally.arrived += 1;
         let shim = connection.shim[side as usize];
         let config = &self.configs[usize::from(connection.config)];
-        if shim != NIL
-            && let Some(Some(shim)) = self.shims.get_mut(shim as usize)
-        {
+        if packet.is(Packet::PROBE) {
+            if shim != NIL {
+                let ce = packet.is(Packet::CE);
+                self.shims[shim as usize].policy().handle_probe(now.to_time(), FlowId(flow), ce);
+            }
+            self.slab.remove(handle);
+            self.drain_shim(shim);
+            return;
+        }
+        if shim != NIL {
             let segment = packet.segment(config.announced_mss, config.wscale, self.trailer);
-            let edit = shim.policy.handle_ingress(now.to_time(), FlowId(flow), &segment);
+            let edit = self.shims[shim as usize].policy().handle_ingress(now.to_time(), FlowId(flow), &segment);
             apply(edit, packet);
         }
         if packet.life != connection.life {
@@ -392,9 +394,7 @@ impl<'a, O: Observer> World<'a, O> {
                 self.watch.congestion(now, flow, &congestion(&self.endpoints[e].sender));
             }
         }
-        if shim != NIL {
-            self.drain_shim(shim);
-        }
+        self.drain_shim(shim);
     }
 
     /// Sends all that an endpoint may send now, and sets its timer.
@@ -430,10 +430,10 @@ impl<'a, O: Observer> World<'a, O> {
             self.inject(self.now, handle);
             return;
         }
-        let Some(Some(slot)) = self.shims.get_mut(shim as usize) else { return };
+        let slot = &mut self.shims[shim as usize];
         let config = &self.configs[usize::from(self.connections[packet.flow as usize].config)];
         let segment = packet.segment(config.announced_mss, config.wscale, self.trailer);
-        match slot.policy.handle_egress(self.now.to_time(), FlowId(packet.flow), &segment, PacketId(handle)) {
+        match slot.policy().handle_egress(self.now.to_time(), FlowId(packet.flow), &segment, PacketId(handle)) {
             Verdict::Pass(edit) => {
                 apply(edit, &mut self.slab[handle]);
                 self.inject(self.now, handle);
@@ -449,35 +449,69 @@ impl<'a, O: Observer> World<'a, O> {
 
     /// Does what a scheme wants done with held packets now, and sets its timer.
     fn drain_shim(&mut self, host: u32) {
-        while let Some(Some(slot)) = self.shims.get_mut(host as usize) {
-            let Some(action) = slot.policy.poll_action(self.now.to_time()) else {
-                let timeout = slot.policy.poll_timeout().map_or(Ps::NEVER, Ps::from_time).max(self.now + Ps::nanos(1));
+        while let Some(slot) = self.shims.get_mut(host as usize) {
+            let Some(action) = slot.policy().poll_action(self.now.to_time()) else {
+                let timeout =
+                    slot.policy().poll_timeout().map_or(Ps::NEVER, Ps::from_time).max(self.now + Ps::nanos(1));
                 if timeout < slot.timer_at {
                     slot.timer_at = timeout;
                     self.events.push(timeout, Event::Shim.at(host));
                 }
+                if O::ENABLED {
+                    self.watch.gate(self.now, host, &slot.gate());
+                }
                 return;
             };
-            slot.held -= 1;
             match action {
                 Action::Release(PacketId(handle), edit) => {
+                    slot.held -= 1;
                     let packet = &mut self.slab[handle];
                     apply(edit, packet);
                     self.tally.hold_time.record((self.now - packet.arrival).0 / 1_000);
                     self.inject(self.now, handle);
                 }
                 Action::Discard(PacketId(handle)) => {
+                    slot.held -= 1;
                     let channel = self.paths[self.slab[handle].hop as usize];
                     self.discard(self.now, handle, channel, DropReason::Scheme);
                 }
+                Action::Split(PacketId(handle), edit) => self.split(handle, edit),
+                Action::Probe(FlowId(flow)) => self.probe(host, flow),
             }
         }
     }
 
+    /// Sends a held packet on and leaves a bare ACK in its place.
+    fn split(&mut self, handle: u32, edit: Edit) {
+        let mut packet = self.slab[handle];
+        let flow = packet.flow as usize;
+        let config = &self.configs[usize::from(self.connections[flow].config)];
+        self.slab[handle].become_bare_ack(config.header, config.wscale);
+        apply(edit, &mut packet);
+        self.tally.hold_time.record((self.now - packet.arrival).0 / 1_000);
+        self.tally.sent += 1;
+        self.connections[flow].alive += 1;
+        let sent_on = self.slab.insert(packet);
+        self.inject(self.now, sent_on);
+    }
+
+    /// Sends a scheme's probe along a flow's path.
+    fn probe(&mut self, host: u32, flow: u32) {
+        let connection = &mut self.connections[flow as usize];
+        let from = if connection.shim[Side::Sender as usize] == host { Side::Sender } else { Side::Receiver };
+        let header = self.configs[usize::from(connection.config)].header;
+        let bits = Packet::PROBE | Packet::ECT;
+        let hop = connection.path[from as usize];
+        connection.alive += 1;
+        self.tally.sent += 1;
+        let packet = Packet { flow, from, hop, header, bits, life: connection.life, ..Packet::default() };
+        let handle = self.slab.insert(packet);
+        self.inject(self.now, handle);
+    }
+
     fn shim_timer(&mut self, host: u32) {
-        if let Some(Some(slot)) = self.shims.get_mut(host as usize)
-            && slot.timer_at == self.now
-        {
+        let slot = &mut self.shims[host as usize];
+        if slot.timer_at == self.now {
             slot.timer_at = Ps::NEVER;
             self.drain_shim(host);
         }
@@ -581,6 +615,14 @@ pub(crate) const fn endpoint(connection: u32, side: Side) -> usize {
 fn apply(edit: Edit, packet: &mut Packet) {
     if let Some(window) = edit.window {
         packet.window = window;
+    }
+    if let Some(ect) = edit.ect {
+        packet.bits &= !(Packet::ECT | Packet::CE);
+        packet.bits |= if ect { Packet::ECT } else { 0 };
+    }
+    if let Some(ece) = edit.ece {
+        packet.flags.0 &= !Flags::ECE.0;
+        packet.flags.0 |= if ece { Flags::ECE.0 } else { 0 };
     }
 }
 

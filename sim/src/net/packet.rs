@@ -77,6 +77,8 @@ impl Packet {
     pub const TIMESTAMPS: u8 = 4;
     /// Sent before.
     pub const RETRANSMISSION: u8 = 8;
+    /// A scheme's probe: IP alone, no TCP.
+    pub const PROBE: u8 = 16;
     /// Is in the slab's free list.
     const FREE: u8 = 128;
 
@@ -100,6 +102,20 @@ impl Packet {
         // SYN: MSS 4, window scale 3, SACK permitted 2, padded to 12.
         let syn = if self.flags.has(Flags::SYN) { 12 } else { 0 };
         20 + timestamps + sack + syn
+    }
+
+    /// Keeps only the acknowledgement: as TCP stands after this packet. `header` is what comes before TCP,
+    /// `wscale` the shift of its window field, which does not yet hold for a SYN-ACK.
+    pub fn become_bare_ack(&mut self, header: u8, wscale: u8) {
+        let phantom = u32::from(self.flags.has(Flags::SYN)) + u32::from(self.flags.has(Flags::FIN));
+        self.seq += u32::from(self.payload) + phantom;
+        if self.flags.has(Flags::SYN) {
+            self.window >>= wscale;
+        }
+        self.payload = 0;
+        self.flags.0 &= !(Flags::SYN.0 | Flags::FIN.0 | Flags::PSH.0);
+        self.bits &= !Self::RETRANSMISSION;
+        self.header = header + self.tcp_header();
     }
 
     /// What a policy sees of it. `trailer` is what of the header comes behind the payload (the FCS), which hosts do not
