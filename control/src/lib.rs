@@ -12,6 +12,7 @@ extern crate alloc;
 pub mod budget;
 pub mod credit;
 pub mod flow;
+pub mod hwatch;
 pub mod ictcp;
 pub mod m21;
 pub mod pac;
