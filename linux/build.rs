@@ -1,5 +1,4 @@
-//! Compiles the BPF programs and generates their skeleton. Needs clang 15 or newer (version 4 atomics with return value,
-//! `-mcpu=v3`) and the kernel's user-space headers.
+//! Compiles the BPF programs and generates their skeleton. Needs clang 16 or newer and the kernel's user-space headers.
 
 use std::env;
 use std::ffi::OsString;
@@ -9,7 +8,7 @@ use std::process::Command;
 use libbpf_cargo::SkeletonBuilder;
 
 const SOURCE: &str = "src/bpf/ackgate.bpf.c";
-const OLDEST_CLANG: u32 = 15;
+const OLDEST_CLANG: u32 = 16;
 const NEWEST_CLANG: u32 = 23;
 
 fn main() {
@@ -43,7 +42,7 @@ fn build() -> Result<(), String> {
         .map_err(|error| format!("{error:#} (compiler: {})", clang.display()))
 }
 
-/// `$CLANG`, or the first of `clang`, `clang-16` … `clang-23`, `clang-15` that is new enough.
+/// `$CLANG`, or the first of `clang`, `clang-16` … `clang-23` that is new enough.
 fn find_clang() -> Result<PathBuf, String> {
     if let Some(named) = env::var_os("CLANG") {
         return match version(Path::new(&named)) {
@@ -52,7 +51,7 @@ fn find_clang() -> Result<PathBuf, String> {
             None => Err(format!("CLANG names `{}`, which does not run", Path::new(&named).display())),
         };
     }
-    let numbered = (OLDEST_CLANG + 1..=NEWEST_CLANG).chain([OLDEST_CLANG]).map(|version| format!("clang-{version}"));
+    let numbered = (OLDEST_CLANG..=NEWEST_CLANG).map(|version| format!("clang-{version}"));
     std::iter::once("clang".to_owned())
         .chain(numbered)
         .map(PathBuf::from)

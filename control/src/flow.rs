@@ -7,7 +7,9 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use crate::policy::FlowId;
+use crate::segment::{Flags, Segment};
 use crate::units::{Span, Time};
+use crate::wire::Direction;
 
 /// A connection as seen from the guarded host: the 4-tuple (PAC §IV-A), and the VLAN it lives in.
 ///
@@ -32,6 +34,18 @@ impl FlowKey {
     #[must_use]
     pub fn is_ipv4(&self) -> bool {
         self.local[..12] == [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff]
+    }
+}
+
+/// Whether a segment makes us remember its connection: a SYN (or the SYN-ACK that answers it from our side) while there is
+/// room for half-open connections, or anything that our own side sends in mid-stream. Nobody outside can fill the table
+/// with packets that our side does not answer.
+#[must_use]
+pub fn opens(segment: &Segment, direction: Direction, half_open: u64, most_half_open: u64) -> bool {
+    if segment.flags.has(Flags::SYN) {
+        half_open < most_half_open && !(direction == Direction::Ingress && segment.flags.has(Flags::ACK))
+    } else {
+        direction == Direction::Egress && !segment.flags.any(Flags::FIN | Flags::RST)
     }
 }
 
@@ -202,6 +216,24 @@ mod tests {
     #[test]
     fn the_key_has_no_padding() {
         assert_eq!(core::mem::size_of::<FlowKey>(), 40);
+    }
+
+    #[test]
+    fn only_a_handshake_or_our_own_side_opens_a_connection() {
+        let opens = |flags, direction| opens(&Segment { flags, ..Segment::default() }, direction, 3, 4);
+        let cases = [
+            (Flags::SYN, true, true),
+            (Flags::SYN | Flags::ACK, false, true),
+            (Flags::ACK, false, true),
+            (Flags::ACK | Flags::FIN, false, false),
+            (Flags::RST, false, false),
+        ];
+        for (flags, ingress, egress) in cases {
+            assert_eq!(opens(flags, Direction::Ingress), ingress, "{flags:?} from outside");
+            assert_eq!(opens(flags, Direction::Egress), egress, "{flags:?} from our side");
+        }
+        let full = |direction| super::opens(&Segment { flags: Flags::SYN, ..Segment::default() }, direction, 4, 4);
+        assert!(!full(Direction::Ingress) && !full(Direction::Egress), "no room for another half-open connection");
     }
 
     #[test]

@@ -63,7 +63,9 @@ impl Datapath {
         };
         let shared = Shared::new(&skel.maps.bss, &skel.maps.flows, &skel.maps.keys)
             .map_err(|source| Error::from_io("map the programs' memory", source))?;
-        shared.gate().threshold.set(Gate::new(config).threshold.get());
+        let fresh = Gate::new(config);
+        shared.gate().threshold.set(fresh.threshold.get());
+        shared.gate().cap.set(fresh.cap.get());
         Ok(Self {
             ingress: program(&skel.progs.ingress)?,
             egress: program(&skel.progs.egress)?,
@@ -135,7 +137,6 @@ fn settings(config: &Config, take: Take, fixed_time: bool) -> types::settings {
         Take::Redirect(ifindex) => (2, ifindex),
     };
     types::settings {
-        buffer: config.buffer,
         min_interval: config.min_interval.0,
         silence: config.silence.0,
         lambda_permille: u64::from(config.lambda_permille),

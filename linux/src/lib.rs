@@ -26,6 +26,9 @@ mod skel;
 mod sweep;
 mod sys;
 
+#[cfg(test)]
+mod differential;
+
 pub use error::Error;
 pub use guard::{Guard, Options, Outcome, Snapshot, Summary};
 pub use sys::now;

@@ -165,3 +165,38 @@ pub(crate) fn usage() -> (f64, u64) {
     let peak = u64::try_from(usage.max_rss()).unwrap_or(0);
     (seconds(usage.user_time()) + seconds(usage.system_time()), peak)
 }
+
+/// Runs a program over a frame (`BPF_PROG_TEST_RUN`); returns what it returned, and the frame afterwards.
+#[cfg(test)]
+pub(crate) fn test_run(
+    program: BorrowedFd<'_>,
+    frame: &[u8],
+    gso_size: u16,
+    gso_segs: u16,
+) -> io::Result<(u32, Vec<u8>)> {
+    use crate::skel::types::__sk_buff;
+    let mut context = [0_u8; size_of::<__sk_buff>()];
+    let fields =
+        [(std::mem::offset_of!(__sk_buff, gso_segs), gso_segs), (std::mem::offset_of!(__sk_buff, gso_size), gso_size)];
+    for (at, value) in fields {
+        context[at..at + 4].copy_from_slice(&u32::from(value).to_ne_bytes());
+    }
+    let mut after = vec![0; frame.len() + 256];
+    let mut options = libbpf_sys::bpf_test_run_opts {
+        sz: size_of::<libbpf_sys::bpf_test_run_opts>() as libbpf_sys::size_t,
+        data_in: frame.as_ptr().cast(),
+        data_size_in: frame.len() as u32,
+        data_out: after.as_mut_ptr().cast(),
+        data_size_out: after.len() as u32,
+        ctx_in: context.as_ptr().cast(),
+        ctx_size_in: context.len() as u32,
+        ..Default::default()
+    };
+    // SAFETY: the options' pointers and lengths describe `frame`, `after` and `context`, all alive during the call.
+    let result = unsafe { libbpf_sys::bpf_prog_test_run_opts(program.as_raw_fd(), &raw mut options) };
+    if result < 0 {
+        return Err(io::Error::from_raw_os_error(-result));
+    }
+    after.truncate(options.data_size_out as usize);
+    Ok((options.retval, after))
+}

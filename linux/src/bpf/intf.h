@@ -47,6 +47,7 @@ struct gate {
 	__u64 owed;
 	__u64 written_off;
 	__u64 threshold;
+	__u64 cap;
 	__u64 held;
 	__u64 wanted;
 	__u64 interval_start;
@@ -60,6 +61,8 @@ struct gate {
 	__u64 half_open;
 	__u64 engaged;
 	__u64 arrivals;
+	__u64 bytes;
+	__u64 lost;
 	__u64 passed;
 	__u64 corrections;
 	__u64 voided;
@@ -112,7 +115,6 @@ struct books {
 
 /* Settings that the programs need, fixed before they are loaded (control/src/pac/config.rs). */
 struct settings {
-	__u64 buffer;
 	__u64 min_interval;
 	__u64 silence;
 	__u64 lambda_permille;

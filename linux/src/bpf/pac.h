@@ -191,11 +191,11 @@ static __always_inline __u64 bandwidth(__u64 bytes, __u64 elapsed)
 	return (bytes << 20) / max_u64(elapsed, 1);
 }
 
-static __always_inline __u64 next_threshold(__u64 threshold, __u64 marked, __u64 frames)
+static __always_inline __u64 next_threshold(__u64 threshold, __u64 cap, __u64 marked, __u64 frames)
 {
 	if (marked > 0)
 		return max_u64(threshold - threshold * marked / (2 * frames), 2 * FULL_FRAME);
-	return min_u64(threshold * 2, settings.buffer);
+	return min_u64(threshold * 2, cap);
 }
 
 static __always_inline void correct(struct gate *gate, __u64 now_bandwidth, __u64 usual, __u64 marked, __u64 frames,
@@ -224,7 +224,7 @@ __noinline int end_interval(struct gate *gate, __u64 elapsed)
 	marked = min_u64(take64(&gate->interval_marked), frames);
 	charged = take64(&gate->interval_charged);
 	if (frames > 0)
-		set64(&gate->threshold, next_threshold(get64(&gate->threshold), marked, frames));
+		set64(&gate->threshold, next_threshold(get64(&gate->threshold), get64(&gate->cap), marked, frames));
 	held = get64(&gate->held) > 0;
 	if (bytes == 0 && !held)
 		return 0;
@@ -513,6 +513,7 @@ static __always_inline void receive(struct gate *gate, struct flow *flow, const 
 
 	paid = take_up_to32(&flow->owed, wire);
 	add64(&gate->owed, -(__u64)paid);
+	add64(&gate->bytes, wire);
 	add64(&gate->interval_bytes, wire);
 	add64(&gate->interval_frames, segment->frames);
 	pause = since(now, get64(&flow->last_active));
@@ -551,9 +552,11 @@ static __always_inline void receive(struct gate *gate, struct flow *flow, const 
 		} else if (engage(gate, flow) && governs(flow)) {
 			owe(gate, flow, flow_wire(flow, remaining(flow, end)));
 		}
-	} else if (get32(&flow->held) > 0 && seq_distance(end, get32(&flow->ack_high)) <= 0 &&
-		   seq_distance(end, get32(&flow->released_ack)) > 0) {
-		raise_flags(flow, FLOW_OVERTAKEN);
+	} else {
+		add64(&gate->lost, 1);
+		if (get32(&flow->held) > 0 && seq_distance(end, get32(&flow->ack_high)) <= 0 &&
+		    seq_distance(end, get32(&flow->released_ack)) > 0)
+			raise_flags(flow, FLOW_OVERTAKEN);
 	}
 }
 

@@ -11,6 +11,8 @@ use ackgate_control::segment::Edit;
 use ackgate_control::seq::SeqNumber;
 use ackgate_control::units::Time;
 
+#[cfg(test)]
+pub(crate) use ring::Reader;
 pub(crate) use ring::Ring;
 
 /// A frame that was taken off the wire.

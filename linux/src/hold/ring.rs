@@ -41,37 +41,56 @@ impl Inbox {
     }
 }
 
-/// The back-end.
-pub(crate) struct Ring {
+/// The reading end of the ring.
+pub(crate) struct Reader {
     ring: RingBuffer<'static>,
     map: OwnedFd,
     inbox: Rc<RefCell<Inbox>>,
+}
+
+impl Reader {
+    pub(crate) fn new(datapath: &Datapath) -> Result<Self, Error> {
+        const WHAT: &str = "read the ring of held frames";
+        let failed = |error: libbpf_rs::Error| Error::from_bpf(WHAT, &error);
+        let inbox = Rc::new(RefCell::new(Inbox::default()));
+        let writer = Rc::clone(&inbox);
+        let mut builder = RingBufferBuilder::new();
+        let take = move |record: &[u8]| {
+            writer.borrow_mut().take(record);
+            0
+        };
+        builder.add(datapath.ring(), take).map_err(failed)?;
+        let ring = builder.build().map_err(failed)?;
+        let map = datapath.ring().as_fd().try_clone_to_owned().map_err(|source| Error::Io { what: WHAT, source })?;
+        Ok(Self { ring, map, inbox })
+    }
+
+    /// Takes in what has arrived, in order.
+    pub(crate) fn collect(&mut self, arrivals: &mut Vec<Arrival>) {
+        // The callback never fails, and an interrupted read goes on with the next call.
+        let _ = self.ring.consume();
+        arrivals.append(&mut self.inbox.borrow_mut().arrivals);
+    }
+}
+
+impl fmt::Debug for Reader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reader").field("map", &self.map).finish_non_exhaustive()
+    }
+}
+
+/// The back-end.
+#[derive(Debug)]
+pub(crate) struct Ring {
+    reader: Reader,
     emitter: Emitter,
 }
 
 impl Ring {
     pub(crate) fn new(device: &Device, datapath: &Datapath) -> Result<Self, Error> {
-        const WHAT: &str = "read the ring of held frames";
-        let inbox = Rc::new(RefCell::new(Inbox::default()));
-        let writer = Rc::clone(&inbox);
-        let mut builder = RingBufferBuilder::new();
-        builder
-            .add(datapath.ring(), move |record| {
-                writer.borrow_mut().take(record);
-                0
-            })
-            .map_err(|error| Error::from_bpf(WHAT, &error))?;
-        let ring = builder.build().map_err(|error| Error::from_bpf(WHAT, &error))?;
-        let map = datapath.ring().as_fd().try_clone_to_owned().map_err(|source| Error::Io { what: WHAT, source })?;
         let emitter =
             Emitter::new(device).map_err(|source| Error::from_io("open a raw socket on the device", source))?;
-        Ok(Self { ring, map, inbox, emitter })
-    }
-}
-
-impl fmt::Debug for Ring {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Ring").field("emitter", &self.emitter).finish_non_exhaustive()
+        Ok(Self { reader: Reader::new(datapath)?, emitter })
     }
 }
 
@@ -82,29 +101,26 @@ impl Hold for Ring {
 
     /// The map itself rather than libbpf's epoll descriptor: polling it also sees records that woke nobody.
     fn poll_fd(&self) -> BorrowedFd<'_> {
-        self.map.as_fd()
+        self.reader.map.as_fd()
     }
 
     fn collect(&mut self, arrivals: &mut Vec<Arrival>) {
-        // The callback never fails, and an interrupted read goes on with the next call.
-        let _ = self.ring.consume();
-        arrivals.append(&mut self.inbox.borrow_mut().arrivals);
+        self.reader.collect(arrivals);
     }
 
     fn release(&mut self, packet: PacketId, edit: &Edit) {
         let spare = self.emitter.spare();
-        let frame = self.inbox.borrow_mut().frames.remove(packet, spare);
+        let frame = self.reader.inbox.borrow_mut().frames.remove(packet, spare);
         self.emitter.push(frame, edit);
     }
 
     fn split(&mut self, packet: PacketId, edit: &Edit) {
-        let mut inbox = self.inbox.borrow_mut();
-        let frame = inbox.frames.replace_with_bare_ack(packet);
+        let frame = self.reader.inbox.borrow_mut().frames.replace_with_bare_ack(packet);
         self.emitter.push(frame, edit);
     }
 
     fn discard(&mut self, packet: PacketId) {
-        let frame = self.inbox.borrow_mut().frames.remove(packet, Vec::new());
+        let frame = self.reader.inbox.borrow_mut().frames.remove(packet, Vec::new());
         self.emitter.recycle(frame);
     }
 

@@ -1,0 +1,355 @@
+//! Holds the BPF programs to `control`: the same packets go through both, and after every one of them the verdict, the
+//! packet and every member of the state must be equal.
+//!
+//! Needs root and a kernel that can load the programs; says so and passes where it cannot.
+
+use std::fmt::Debug;
+
+use ackgate_control::flow::{FlowKey, opens};
+use ackgate_control::pac::{
+    Class, Config, Decision, Flow, Gate, Growth, Requests, RttMethod, Scheduler, State, account,
+};
+use ackgate_control::policy::{Action, FlowId};
+use ackgate_control::segment::{Flags, Segment};
+use ackgate_control::seq::SeqNumber;
+use ackgate_control::units::{Span, Time};
+use ackgate_control::wire::{self, Direction, Meta, emit};
+use proptest::prelude::*;
+use proptest::test_runner::TestRunner;
+
+use crate::datapath::{Datapath, Take};
+use crate::error::Error;
+use crate::hold::{Arrival, Reader};
+use crate::sys;
+
+/// `TC_ACT_UNSPEC` and `TC_ACT_STOLEN`, as a test run returns them.
+const PASSED: u32 = u32::MAX;
+const TAKEN: u32 = 4;
+
+/// `MAX_FRAME` of `intf.h`: a larger frame is not held.
+const MAX_FRAME: usize = 1280;
+
+const BUFFER: u64 = 65_536;
+const MSS: u32 = 1000;
+
+/// The model's side of the state.
+struct Model {
+    gate: Gate,
+    flows: Vec<Flow>,
+    keys: Vec<FlowKey>,
+}
+
+impl State for Model {
+    fn gate(&self) -> &Gate {
+        &self.gate
+    }
+
+    fn flow(&self, id: FlowId) -> Option<&Flow> {
+        self.flows.get(id.0 as usize)
+    }
+
+    fn flow_count(&self) -> u32 {
+        self.flows.len() as u32
+    }
+}
+
+impl Model {
+    fn find(&mut self, config: &Config, key: &FlowKey, segment: &Segment, direction: Direction) -> Option<FlowId> {
+        let known = self.keys.iter().position(|known| known == key);
+        if known.is_none() {
+            if !opens(segment, direction, self.gate.half_open.get(), u64::from(config.max_half_open)) {
+                return None;
+            }
+            self.keys.push(*key);
+            self.flows.push(Flow::default());
+        }
+        Some(FlowId(known.unwrap_or(self.keys.len() - 1) as u32))
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    Pass,
+    Hold(Class),
+}
+
+/// Both sides.
+struct Pair {
+    config: Config,
+    datapath: Datapath,
+    reader: Reader,
+    model: Model,
+    /// Over the programs' state, and over the model's.
+    schedulers: [Scheduler; 2],
+    arrivals: Vec<Arrival>,
+    now: Time,
+}
+
+impl Pair {
+    /// `None` where the programs cannot be loaded.
+    fn load(config: Config) -> Option<Self> {
+        let datapath = match Datapath::load(&config, Take::Stolen, true) {
+            Ok(datapath) => datapath,
+            Err(error @ (Error::NotPermitted(_) | Error::Unsupported { .. })) => {
+                eprintln!("skipped: the BPF programs were not compared with the model: {error}");
+                return None;
+            }
+            Err(error) => panic!("{error}"),
+        };
+        let reader = Reader::new(&datapath).unwrap();
+        let model = Model { gate: Gate::new(&config), flows: Vec::new(), keys: Vec::new() };
+        let schedulers = [Scheduler::default(), Scheduler::default()];
+        Some(Self { config, datapath, reader, model, schedulers, arrivals: Vec::new(), now: Time(1_000_000_000) })
+    }
+
+    fn wait(&mut self, span: Span) {
+        self.now += span;
+        let shared = self.datapath.shared();
+        shared.fixed_clock().set(self.now.0);
+        shared.gate().heartbeat.set(self.now.0);
+        self.model.gate.heartbeat.set(self.now.0);
+    }
+
+    /// Runs one frame through both and compares all there is to compare.
+    fn packet(&mut self, frame: &[u8], meta: &Meta, direction: Direction) -> Result<Verdict, String> {
+        let program = match direction {
+            Direction::Ingress => self.datapath.ingress(),
+            Direction::Egress => self.datapath.egress(),
+        };
+        let (returned, after) = sys::test_run(program, frame, meta.gso_size, meta.gso_segs).unwrap();
+        self.reader.collect(&mut self.arrivals);
+        let arrival = self.arrivals.pop();
+
+        let mut expected = frame.to_vec();
+        let mut held = None;
+        if let Ok(packet) = wire::parse(frame, meta, direction)
+            && let Some(id) = self.model.find(&self.config, &packet.key, &packet.segment, direction)
+        {
+            let (gate, flow) = (&self.model.gate, &self.model.flows[id.0 as usize]);
+            match direction {
+                Direction::Ingress => {
+                    account::ingress(&self.config, gate, flow, &packet.segment, self.now);
+                }
+                Direction::Egress => match account::egress(&self.config, gate, flow, &packet.segment, self.now) {
+                    Decision::Pass(edit) => wire::apply(&mut expected, &packet.layout, &edit),
+                    Decision::Hold(out) if frame.len() > MAX_FRAME => {
+                        // Too large for the ring: it passes after all, charged like any other release.
+                        let trigger = account::trigger(&self.config, gate, flow, &out);
+                        (flow.held.sub(1), gate.held.sub(1));
+                        account::charge(gate, flow, &out, trigger, self.now);
+                        gate.passed.add(1);
+                        wire::apply(&mut expected, &packet.layout, &account::edit(&self.config, flow, &out));
+                    }
+                    Decision::Hold(out) => held = Some((id, out)),
+                },
+            }
+        }
+        same("verdict", &returned, &if held.is_some() { TAKEN } else { PASSED })?;
+        same("frame", &after, &expected)?;
+        same("record", &arrival.map(|a| (a.flow, a.out, a.time)), &held.map(|(id, out)| (id, out, self.now)))?;
+        if let (Some(arrival), Some((id, out))) = (arrival, held) {
+            let [kernel, model] = &mut self.schedulers;
+            kernel.enqueue(&self.config, self.datapath.shared(), arrival.flow, arrival.packet, arrival.out, self.now);
+            model.enqueue(&self.config, &self.model, id, arrival.packet, out, self.now);
+        }
+        self.compare()?;
+        Ok(held.map_or(Verdict::Pass, |(_, out)| Verdict::Hold(out.class)))
+    }
+
+    /// Lets both schedulers release what may leave.
+    fn release(&mut self) -> Result<Vec<Action>, String> {
+        let mut actions = Vec::new();
+        let [kernel, model] = &mut self.schedulers;
+        loop {
+            let expected = model.poll(&self.config, &self.model, self.now);
+            same("action", &kernel.poll(&self.config, self.datapath.shared(), self.now), &expected)?;
+            match expected {
+                Some((action, _)) => actions.push(action),
+                None => break,
+            }
+        }
+        self.compare()?;
+        Ok(actions)
+    }
+
+    fn compare(&self) -> Result<(), String> {
+        let shared = self.datapath.shared();
+        same("gate", shared.gate(), &self.model.gate)?;
+        same("flows", &u64::from(self.model.flow_count()), &shared.books().fresh.get())?;
+        for (id, key) in self.model.keys.iter().enumerate().rev().take(FLOWS) {
+            let id = FlowId(id as u32);
+            same("index", &self.datapath.flow_id(key), &Some(id))?;
+            same("flow", shared.flow(id).unwrap(), self.model.flow(id).unwrap())?;
+        }
+        Ok(())
+    }
+
+    /// Empties both, so that the next case starts from nothing; entries of the flow table stay in use.
+    fn reset(&mut self) {
+        let [kernel, model] = &mut self.schedulers;
+        kernel.release_all(&self.config, self.datapath.shared(), self.now);
+        model.release_all(&self.config, &self.model, self.now);
+        while kernel.poll(&self.config, self.datapath.shared(), self.now).is_some() {}
+        while model.poll(&self.config, &self.model, self.now).is_some() {}
+        self.wait(Span::secs(1));
+        for state in [self.datapath.shared() as &dyn AnyState, &self.model] {
+            state.forget_flows();
+        }
+    }
+}
+
+/// What [`Pair::reset`] does to either side.
+trait AnyState {
+    fn forget_flows(&self);
+}
+
+impl<S: State> AnyState for S {
+    fn forget_flows(&self) {
+        for flow in (0..self.flow_count()).filter_map(|id| self.flow(FlowId(id))) {
+            account::close(self.gate(), flow);
+        }
+    }
+}
+
+fn same<T: Debug + ?Sized>(what: &str, kernel: &T, model: &T) -> Result<(), String> {
+    let (kernel, model) = (format!("{kernel:?}"), format!("{model:?}"));
+    if kernel == model { Ok(()) } else { Err(format!("{what}\n kernel: {kernel}\n  model: {model}")) }
+}
+
+/// Connections of one case.
+const FLOWS: usize = 4;
+
+/// The key of a case's flow: IPv4 and IPv6, with and without tag.
+fn key(case: u16, flow: u8) -> FlowKey {
+    let address = |last| match flow % 2 {
+        0 => [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, last],
+        _ => [0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, last],
+    };
+    let vlan = [0, 0, 7, 3 << 12 | 7][usize::from(flow % 4)];
+    FlowKey {
+        local: address(1),
+        remote: address(2),
+        local_port: 5001,
+        remote_port: 1024 + case * 4 + u16::from(flow),
+        vlan,
+    }
+}
+
+/// A frame as random choices, in units that make sequence numbers meet.
+#[derive(Clone, Debug)]
+struct Choice {
+    flow: u8,
+    ingress: bool,
+    flags: u8,
+    seq: u8,
+    ack: u8,
+    payload: u16,
+    frames: u16,
+    window: u16,
+    ce: bool,
+    sack: bool,
+    options: u8,
+    wait_us: u64,
+    release: bool,
+}
+
+fn choices() -> impl Strategy<Value = Choice> {
+    let flags = prop_oneof![
+        10 => Just(Flags::ACK.0),
+        4 => Just((Flags::ACK | Flags::PSH).0),
+        1 => Just(Flags::SYN.0),
+        2 => Just((Flags::SYN | Flags::ACK).0),
+        1 => Just((Flags::FIN | Flags::ACK).0),
+        1 => Just((Flags::ACK | Flags::ECE).0),
+        1 => any::<u8>(),
+    ];
+    let payload = prop_oneof![4 => Just(0u16), 4 => Just(MSS as u16), 1 => 1u16..300, 1 => 1000u16..2500];
+    let window = prop_oneof![1 => Just(0u16), 6 => Just(500), 1 => any::<u16>()];
+    let wait = prop_oneof![8 => 0u64..300, 2 => 300u64..5_000, 1 => 5_000u64..200_000];
+    (
+        (0..FLOWS as u8, any::<bool>(), flags, 0u8..12, 0u8..12, payload),
+        (1u16..4, window, prop::bool::weighted(0.1), prop::bool::weighted(0.1), any::<u8>(), wait, any::<bool>()),
+    )
+        .prop_map(
+            |((flow, ingress, flags, seq, ack, payload), (frames, window, ce, sack, options, wait_us, release))| {
+                Choice { flow, ingress, flags, seq, ack, payload, frames, window, ce, sack, options, wait_us, release }
+            },
+        )
+}
+
+impl Choice {
+    fn frame(&self, case: u16) -> (Vec<u8>, Meta, Direction) {
+        let direction = if self.ingress { Direction::Ingress } else { Direction::Egress };
+        // Just below the wrap, so that it is crossed.
+        let number = |steps: u8| SeqNumber(0xffff_f000) + u32::from(steps) * MSS;
+        let syn = Flags(self.flags).has(Flags::SYN);
+        let segment = Segment {
+            seq: number(self.seq),
+            ack: number(self.ack),
+            flags: Flags(self.flags),
+            window: self.window,
+            payload: u32::from(self.payload),
+            ce: self.ce,
+            sack: self.sack && !syn,
+            mss: if syn && self.options & 1 != 0 { 1012 } else { 0 },
+            wscale: (syn && self.options & 2 != 0).then_some(self.options >> 4),
+            timestamps: (self.options & 12 != 0).then_some((u32::from(self.options), self.options.into())),
+            ..Segment::default()
+        };
+        let frame = emit(&key(case, self.flow), &segment, direction);
+        let aggregate = self.frames > 1 && self.payload >= 1000;
+        let gso_size = if aggregate { self.payload.div_ceil(self.frames) } else { 0 };
+        let meta = Meta {
+            gso_size,
+            gso_segs: if self.options & 16 != 0 { 0 } else { gso_size.min(1) * self.frames },
+            ..Meta::whole(&frame)
+        };
+        (frame, meta, direction)
+    }
+}
+
+fn configurations() -> [Config; 3] {
+    [
+        Config::new(BUFFER),
+        Config {
+            growth: Growth::PerAck,
+            requests: Requests::Charge,
+            push_ends_response: false,
+            rtt: RttMethod::Timestamps,
+            max_half_open: 2,
+            max_held: 3,
+            ..Config::new(20_000)
+        },
+        Config::credit(BUFFER),
+    ]
+}
+
+#[test]
+fn random_packets_leave_programs_and_model_in_the_same_state() {
+    for config in configurations() {
+        let Some(mut pair) = Pair::load(config) else { return };
+        let mut case = 0;
+        let mut held = 0;
+        let cell = std::cell::RefCell::new((&mut pair, &mut case, &mut held));
+        // A case that fails leaves the two sides apart: there is no shrinking on.
+        let settings = ProptestConfig { max_shrink_iters: 0, failure_persistence: None, ..ProptestConfig::default() };
+        TestRunner::new(settings)
+            .run(&prop::collection::vec(choices(), 1..60), |steps| {
+                let (pair, case, held) = &mut *cell.borrow_mut();
+                pair.reset();
+                **case += 1;
+                for (index, step) in steps.iter().enumerate() {
+                    pair.wait(Span::micros(step.wait_us));
+                    let (frame, meta, direction) = step.frame(**case);
+                    let outcome = pair.packet(&frame, &meta, direction).and_then(|verdict| {
+                        **held += u32::from(verdict != Verdict::Pass);
+                        if step.release { pair.release().map(drop) } else { Ok(()) }
+                    });
+                    prop_assert!(outcome.is_ok(), "step {}: {}", index, outcome.unwrap_err());
+                }
+                Ok(())
+            })
+            .unwrap();
+        assert!(held > 0, "packets that are never held compare little");
+    }
+}
