@@ -6,6 +6,8 @@ use std::process::ExitCode;
 use ackgate_lab::incast::LabError;
 use ackgate_lab::load::LoadError;
 use ackgate_lab::testbed::TestbedError;
+use ackgate_sim::scenario::ScenarioError;
+use ackgate_sim::sweep::SweepError;
 
 /// Wraps an error whose exit code is 2: a senseless value, a missing privilege or kernel feature.
 #[derive(Debug)]
@@ -30,6 +32,8 @@ pub(crate) fn code(done: anyhow::Result<()>) -> ExitCode {
     let stopped = matches!(error.downcast_ref(), Some(LabError::Load(LoadError::Stopped)))
         || matches!(error.downcast_ref(), Some(LoadError::Stopped));
     let refused = error.is::<Refused>()
+        || error.is::<ScenarioError>()
+        || error.downcast_ref().is_some_and(SweepError::is_refusal)
         || error.downcast_ref().is_some_and(ackgate_linux::Error::is_refusal)
         || error.downcast_ref().is_some_and(LabError::is_refusal)
         || error.downcast_ref().is_some_and(LoadError::is_refusal)

@@ -4,6 +4,7 @@ mod exit;
 mod lab;
 mod load;
 mod run;
+mod sim;
 mod stop;
 mod table;
 
@@ -29,6 +30,9 @@ enum Command {
     /// A testbed in network namespaces: senders, a shallow-buffered switch, a receiver. Needs root.
     #[command(subcommand)]
     Lab(lab::Command),
+    /// The network in software: runs scenarios and sweeps.
+    #[command(subcommand)]
+    Sim(sim::Command),
 }
 
 fn main() -> ExitCode {
@@ -36,6 +40,7 @@ fn main() -> ExitCode {
         Command::Run(arguments) => run::run(&arguments),
         Command::Load(command) => load::run(command),
         Command::Lab(command) => lab::run(command),
+        Command::Sim(command) => sim::run(command),
     };
     exit::code(done)
 }

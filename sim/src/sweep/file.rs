@@ -59,7 +59,7 @@ impl Output {
         let whole = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
         let own = |line: usize, problem: &str| {
             let advice = "it belongs to another sweep: choose another --out, or remove the file";
-            SweepError::Output(format!("{name}:{line}: {problem}; {advice}"))
+            SweepError::Foreign(format!("{name}:{line}: {problem}; {advice}"))
         };
         let mut reader = csv::ReaderBuilder::new().has_headers(false).flexible(true).from_reader(&text[..whole]);
         for (i, record) in reader.records().enumerate() {

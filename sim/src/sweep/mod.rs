@@ -28,9 +28,23 @@ pub enum SweepError {
     /// A point whose scenario is refused.
     #[error(transparent)]
     Scenario(#[from] crate::scenario::ScenarioError),
-    /// The output cannot be written or does not belong to this sweep.
+    /// The output holds something that is not of this sweep.
+    #[error("{0}")]
+    Foreign(String),
+    /// The output cannot be read or written.
     #[error("{0}")]
     Output(String),
+}
+
+impl SweepError {
+    /// Whether what was asked for is wrong, rather than what became of it.
+    #[must_use]
+    pub fn is_refusal(&self) -> bool {
+        match self {
+            Self::Usage(_) | Self::Scenario(_) | Self::Foreign(_) => true,
+            Self::Output(_) => false,
+        }
+    }
 }
 
 /// Runs what is missing of `points` and leaves `output` whole and in order.
