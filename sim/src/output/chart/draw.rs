@@ -48,7 +48,7 @@ pub(super) fn document(title: &str, subtitle: &str, panels: &[Chart]) -> String 
         (false, true) | (true, false) => 40.0,
         (false, false) => 60.0,
     };
-    let height = heading + panels.iter().map(|panel| ABOVE + panel.height + BELOW).sum::<f64>() + 6.0;
+    let height = heading + panels.iter().map(|panel| above(panel) + panel.height + BELOW).sum::<f64>() + 6.0;
     let mut canvas = Canvas(String::new());
     canvas.put(format_args!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height:.0}\" width=\"{WIDTH}\" height=\"{height:.0}\" {FONT} font-size=\"12\" fill=\"{INK}\">\n"
@@ -64,7 +64,7 @@ pub(super) fn document(title: &str, subtitle: &str, panels: &[Chart]) -> String 
     let mut top = heading;
     for (number, panel) in panels.iter().enumerate() {
         draw_panel(&mut canvas, panel, top, number);
-        top += ABOVE + panel.height + BELOW;
+        top += above(panel) + panel.height + BELOW;
     }
     canvas.put(format_args!("</svg>\n"));
     canvas.0
@@ -72,7 +72,8 @@ pub(super) fn document(title: &str, subtitle: &str, panels: &[Chart]) -> String 
 
 fn draw_panel(canvas: &mut Canvas, chart: &Chart, top: f64, number: usize) {
     let (left, right) = (LEFT, WIDTH - RIGHT);
-    let (upper, lower) = (top + ABOVE, top + ABOVE + chart.height);
+    let upper = top + above(chart);
+    let lower = upper + chart.height;
     let curves = || chart.series.iter().filter(|series| series.style != Style::Ticks);
     let points = || chart.series.iter().flat_map(|series| series.points.iter());
     let heights = curves().flat_map(|series| {
@@ -101,53 +102,100 @@ fn draw_panel(canvas: &mut Canvas, chart: &Chart, top: f64, number: usize) {
     canvas.text((18.0, middle), &chart.y.label, &turned);
 
     canvas.put(format_args!(
-        "<clipPath id=\"panel{number}\"><rect x=\"{left}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{:.1}\"/></clipPath>\n",
+        "<clipPath id=\"panel{number}\"><rect x=\"{:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{:.1}\"/></clipPath>\n",
+        left - 5.0,
         upper - 6.0,
-        right - left + 6.0,
+        right - left + 10.0,
         chart.height + 7.0
     ));
     canvas.put(format_args!("<g clip-path=\"url(#panel{number})\">\n"));
     for (name, value) in &chart.levels {
         let Some(at) = y.pixel(*value) else { continue };
         canvas.line((left, at), (right, at), FAINT, 1.0, "5 4");
-        canvas.text((right - 4.0, at - 4.0), name, &format!("text-anchor=\"end\" font-size=\"11\" fill=\"{FAINT}\""));
+        // Above the line, unless that is above the panel.
+        let beside = if at - upper < 14.0 { at + 13.0 } else { at - 4.0 };
+        canvas.text((right - 4.0, beside), name, &format!("text-anchor=\"end\" font-size=\"11\" fill=\"{FAINT}\""));
     }
-    for (series, colour) in chart.series.iter().zip(COLOURS.iter().cycle()) {
-        draw_series(canvas, series, colour, &x, &y, lower);
+    for (index, series) in chart.series.iter().enumerate() {
+        draw_series(canvas, series, &Pen::of(index), &x, &y, lower);
     }
     canvas.put(format_args!("</g>\n"));
-    legend(canvas, chart, upper - 12.0);
+    legend(canvas, chart, top + ABOVE - 12.0);
 }
 
-/// Title and legend in one line above the panel.
-fn legend(canvas: &mut Canvas, chart: &Chart, y: f64) {
+/// Pixels that a text takes, roughly.
+fn room(text: &str) -> f64 {
     #[expect(clippy::cast_precision_loss, reason = "a few letters")]
-    let room = |text: &str| text.chars().count() as f64 * LETTER;
+    let letters = text.chars().count() as f64;
+    letters * LETTER
+}
+
+/// Legend entries row by row, with the width of each row. The first row begins beside the title.
+fn legend_rows(chart: &Chart) -> Vec<(Vec<usize>, f64)> {
+    // One curve needs no legend where a title names it.
+    let lone = chart.series.len() == 1 && !chart.title.is_empty() && chart.series[0].style != Style::Ticks;
+    let mut rows = vec![(Vec::new(), 0.0)];
+    for (index, series) in chart.series.iter().enumerate().filter(|_| !lone) {
+        let width = room(&series.name) + 36.0;
+        let title = if rows.len() == 1 { room(&chart.title) * 1.2 + 20.0 } else { 0.0 };
+        let row = rows.last_mut().expect("there is always a row");
+        if row.1 + width > WIDTH - RIGHT - LEFT - title && (!row.0.is_empty() || title > 0.0) {
+            rows.push((vec![index], width));
+        } else {
+            row.0.push(index);
+            row.1 += width;
+        }
+    }
+    rows
+}
+
+/// Room above a panel for its title and legend.
+fn above(chart: &Chart) -> f64 {
+    #[expect(clippy::cast_precision_loss, reason = "a few rows")]
+    let more = (legend_rows(chart).len() - 1) as f64;
+    ABOVE + more * 17.0
+}
+
+/// Title and legend above the panel.
+fn legend(canvas: &mut Canvas, chart: &Chart, mut y: f64) {
     if !chart.title.is_empty() {
         canvas.text((LEFT, y), &chart.title, "font-weight=\"600\" font-size=\"13\"");
     }
-    if chart.series.len() == 1 && !chart.title.is_empty() && chart.series[0].style != Style::Ticks {
-        return;
-    }
-    let mut x = WIDTH - RIGHT - chart.series.iter().map(|series| room(&series.name) + 36.0).sum::<f64>() + 12.0;
-    for (series, colour) in chart.series.iter().zip(COLOURS.iter().cycle()) {
-        match series.style {
-            Style::Ticks => canvas.line((x + 9.0, y), (x + 9.0, y - 9.0), colour, 2.0, ""),
-            _ => canvas.line((x, y - 4.0), (x + 18.0, y - 4.0), colour, 2.2, ""),
+    for (row, width) in legend_rows(chart) {
+        let mut x = WIDTH - RIGHT - width + 12.0;
+        for index in row {
+            let (series, Pen { colour, dash }) = (&chart.series[index], Pen::of(index));
+            match series.style {
+                Style::Ticks => canvas.line((x + 9.0, y), (x + 9.0, y - 9.0), colour, 2.0, ""),
+                _ => canvas.line((x, y - 4.0), (x + 18.0, y - 4.0), colour, 2.2, dash),
+            }
+            if series.style == Style::Marks {
+                let cx = x + 9.0;
+                canvas
+                    .put(format_args!("<circle cx=\"{cx:.1}\" cy=\"{:.1}\" r=\"3.2\" fill=\"{colour}\"/>\n", y - 4.0));
+            }
+            canvas.text((x + 23.0, y), &series.name, "");
+            x += room(&series.name) + 36.0;
         }
-        if series.style == Style::Marks {
-            canvas.put(format_args!(
-                "<circle cx=\"{:.1}\" cy=\"{:.1}\" r=\"3.2\" fill=\"{colour}\"/>\n",
-                x + 9.0,
-                y - 4.0
-            ));
-        }
-        canvas.text((x + 23.0, y), &series.name, "");
-        x += room(&series.name) + 36.0;
+        y += 17.0;
     }
 }
 
-fn draw_series(canvas: &mut Canvas, series: &Series, colour: &str, x: &Fitted, y: &Fitted, foot: f64) {
+/// What tells curves apart: colours first, then dashes.
+struct Pen {
+    colour: &'static str,
+    dash: &'static str,
+}
+
+impl Pen {
+    fn of(index: usize) -> Self {
+        let dash = ["", "6 3", "2 2"][index / COLOURS.len() % 3];
+        Self { colour: COLOURS[index % COLOURS.len()], dash }
+    }
+}
+
+fn draw_series(canvas: &mut Canvas, series: &Series, pen: &Pen, x: &Fitted, y: &Fitted, foot: f64) {
+    let Pen { colour, dash } = pen;
     if series.style == Style::Ticks {
         for at in series.points.iter().filter_map(|point| x.pixel(point.0)) {
             canvas.line((at, foot), (at, foot - 9.0), colour, 1.4, "");
@@ -174,8 +222,9 @@ fn draw_series(canvas: &mut Canvas, series: &Series, colour: &str, x: &Fitted, y
         }
         let width = if series.style == Style::Marks { 2.2 } else { 1.3 };
         canvas.put(format_args!(
-            "<polyline points=\"{}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"{width}\" stroke-linejoin=\"round\"/>\n",
-            path(run.into_iter())
+            "<polyline points=\"{}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"{width}\" stroke-dasharray=\"{}\" stroke-linejoin=\"round\"/>\n",
+            path(run.into_iter()),
+            if dash.is_empty() { "none" } else { dash }
         ));
     }
     if series.style == Style::Marks {
