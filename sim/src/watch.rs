@@ -141,10 +141,13 @@ impl<'a, O: Observer> Watch<'a, O> {
 }
 
 fn describe(packet: &Packet, known: &Known<'_>) -> observer::Packet {
-    // A connection has its own port at each end; a slot's next life has the next port.
-    let nth = known.route.nth.wrapping_add(known.connection) as u16;
-    let sender = Endpoint { host: known.route.host[0], port: 1_024 + (nth % 16_384) * 2 + u16::from(known.life % 2) };
-    let receiver = Endpoint { host: known.route.host[1], port: 34_000 + nth % 16_384 };
+    // The receiver's port names the connection, the sender's its life: no two connections share both. The ranges are
+    // free of ports that Wireshark knows a protocol for, which it would look for in our payload of zeros.
+    let nth = known.route.nth.wrapping_add(known.connection);
+    let life = (nth / 9_000 * 256 + u32::from(known.life)) % 7_000;
+    let port = |base: u32, offset: u32| u16::try_from(base + offset).unwrap_or(u16::MAX);
+    let sender = Endpoint { host: known.route.host[0], port: port(50_000, life) };
+    let receiver = Endpoint { host: known.route.host[1], port: port(35_000, nth % 9_000) };
     let (from, to) = if packet.from == Side::Sender { (sender, receiver) } else { (receiver, sender) };
     observer::Packet {
         from,
