@@ -129,7 +129,7 @@ impl Network {
             hosts: self.hosts,
             rate: self.rate,
             buffer: self.buffer,
-            burst: self.burst.unwrap_or(Spec::pac_edge().burst),
+            burst: self.burst.unwrap_or_else(|| Spec::burst_for(self.rate)),
             offloads: self.offloads,
             rto_min: self.rto_min,
             initial_window: self.initial_window,

@@ -109,6 +109,13 @@ pub struct Spec {
 }
 
 impl Spec {
+    /// A burst that the timers of a small virtual machine can keep up with: 64 us at `rate`, two full frames at least.
+    #[must_use]
+    pub const fn burst_for(rate: u64) -> u64 {
+        let bytes = rate / 8 * 64 / 1_000_000;
+        if bytes < 3_076 { 3_076 } else { bytes }
+    }
+
     /// PAC's testbed in small: 8 sender hosts, 1 Gb/s, 96 KB (Table II), no delayed ACK.
     #[must_use]
     pub const fn pac_edge() -> Self {
@@ -116,7 +123,7 @@ impl Spec {
             hosts: 8,
             rate: 1_000_000_000,
             buffer: 96 * 1024,
-            burst: 8 * 1024,
+            burst: Self::burst_for(1_000_000_000),
             offloads: false,
             rto_min: None,
             initial_window: None,
