@@ -119,8 +119,10 @@ pub(crate) struct Guarding {
 enum Policy {
     /// Leave the receiver alone.
     None,
-    /// Proactive ACK control.
+    /// Proactive ACK Control, as published.
     Pac,
+    /// Exact credit: PAC's gate, with what senders may send told by the window instead of estimated.
+    Credit,
 }
 
 impl Network {
@@ -141,9 +143,14 @@ impl Network {
 
 impl Guarding {
     fn config(&self) -> Option<GuardConfig> {
-        (self.guard == Policy::Pac).then(|| GuardConfig {
+        let policy = match self.guard {
+            Policy::None => return None,
+            Policy::Pac => "pac",
+            Policy::Credit => "credit",
+        };
+        Some(GuardConfig {
             program: self.guard_program.clone(),
-            policy: "pac".into(),
+            policy: policy.into(),
             max_hold: self.max_hold,
             extra: self.guard_arguments.clone(),
         })
