@@ -156,11 +156,15 @@ impl Course {
     fn points(&self, series: &Series, value: impl Fn(std::ops::Range<usize>, f64) -> f64) -> Vec<(f64, f64)> {
         let width = series.width().0 as f64;
         let groups = (0..self.bins).step_by(self.together);
-        let points = groups.map(|first| {
+        let groups = groups.map(|first| {
             let group = first..(first + self.together).min(self.bins);
             let length: f64 = group.clone().map(|bin| series.length(bin)).sum();
-            ((first as f64 * width + length / 2.0) / self.scale, value(group, length))
+            (first, group, length)
         });
+        // A remnant at the end would show one packet as a burst.
+        let whole = groups.filter(|(first, _, length)| *first == 0 || *length * 2.0 >= width * self.together as f64);
+        let points = whole
+            .map(|(first, group, length)| ((first as f64 * width + length / 2.0) / self.scale, value(group, length)));
         points.collect()
     }
 

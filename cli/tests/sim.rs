@@ -1,0 +1,256 @@
+//! `ackgate sim` from outside: what it prints, what it leaves, and with which code it ends.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+fn scenario(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../scenarios").join(name)
+}
+
+fn ackgate(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_ackgate")).arg("sim").args(args).output().expect("the program starts")
+}
+
+/// Standard output of a call that must succeed.
+fn told(args: &[&str]) -> String {
+    let output = ackgate(args);
+    assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("text")
+}
+
+/// Standard error of a call that must be refused with code 2.
+fn refused(args: &[&str]) -> String {
+    let output = ackgate(args);
+    assert_eq!(output.status.code(), Some(2), "{args:?}");
+    assert!(output.stdout.is_empty());
+    String::from_utf8(output.stderr).expect("text")
+}
+
+fn json(args: &[&str]) -> serde_json::Value {
+    serde_json::from_str(&told(args)).expect("one JSON object")
+}
+
+#[test]
+fn a_run_s_json_has_what_scripts_rely_on_and_repeats_to_the_byte() {
+    let file = scenario("incast-1g.toml");
+    let args =
+        ["run", file.to_str().unwrap(), "--set", "senders=40", "--set", "rounds=3", "--set", "scheme=pac", "--json"];
+    let mut first = json(&args);
+    for key in [
+        "scheme",
+        "senders",
+        "goodput_mbps",
+        "throughput_mbps",
+        "rounds",
+        "rounds_with_timeout",
+        "rto_timeouts",
+        "spurious_timeouts",
+        "retransmits",
+        "drops",
+        "events",
+        "packets_delivered",
+        "wall_s",
+        "seed",
+    ] {
+        assert!(!first[key].is_null(), "{key} in {first}");
+    }
+    for (key, parts) in [
+        ("round_ms", ["p50", "p99", "max"]),
+        ("queue_bytes", ["mean", "max", "max"]),
+        ("hold_us", ["p50", "p99", "max"]),
+    ] {
+        assert!(parts.iter().all(|part| first[key][part].is_number()), "{key} in {first}");
+    }
+    assert_eq!((&first["senders"], &first["rounds"], &first["scheme"]), (&40.into(), &3.into(), &"pac".into()));
+    let mut again = json(&args);
+    for report in [&mut first, &mut again] {
+        report.as_object_mut().unwrap().remove("wall_s");
+    }
+    assert_eq!(first.to_string(), again.to_string());
+}
+
+#[test]
+fn csv_and_table_show_the_same_run() {
+    let file = scenario("incast-1g.toml");
+    let base = ["run", file.to_str().unwrap(), "--set", "senders=4", "--set", "rounds=2"];
+    let csv = told(&[&base[..], &["--csv"]].concat());
+    let lines: Vec<&str> = csv.lines().collect();
+    assert_eq!(lines.len(), 2);
+    assert_eq!(lines[0].split(',').count(), lines[1].split(',').count());
+    assert!(lines[0].starts_with("scheme,senders,seed,") && lines[1].starts_with("none,4,1,"));
+    assert!(told(&base).contains("senders, scheme, seed  4, none, 1"));
+}
+
+#[test]
+fn the_same_bytes_from_any_number_of_threads_and_from_shards() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = scenario("incast-1g.toml");
+    let sweep = |out: &Path, more: &[&str]| {
+        let base = [
+            "sweep",
+            file.to_str().unwrap(),
+            "--set",
+            "rounds=2",
+            "--vary",
+            "senders=1..32",
+            "--vary",
+            "scheme=none,pac",
+            "--seeds",
+            "2",
+            "--out",
+            out.to_str().unwrap(),
+        ];
+        told(&[&base[..], more].concat());
+        fs::read_to_string(out).unwrap()
+    };
+    let one = sweep(&folder.path().join("one.csv"), &["--threads", "1"]);
+    let three = sweep(&folder.path().join("three.csv"), &["--jobs", "3"]);
+    assert_eq!(one, three);
+    assert_eq!(one.lines().count(), 1 + 6 * 2 * 2);
+    let parts = ["1/3", "2/3", "3/3"].map(|shard| sweep(&folder.path().join(&shard[..1]), &["--shard", shard]));
+    assert_eq!(parts.concat(), one);
+
+    // Stopped in the middle of a line: what is whole is kept.
+    let path = folder.path().join("torn.csv");
+    fs::write(&path, &one[..one.len() / 2]).unwrap();
+    assert_eq!(sweep(&path, &[]), one);
+    // Rows are taken over, not run again: a row that was tampered with stays.
+    let tampered = one.replacen(",true,", ",false,", 1);
+    fs::write(&path, &tampered).unwrap();
+    assert_eq!(sweep(&path, &[]), tampered);
+}
+
+#[test]
+fn plots_and_series_are_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let file = scenario("incast-1g.toml");
+    let file = file.to_str().unwrap();
+    told(&[
+        "run",
+        file,
+        "--set",
+        "rounds=2",
+        "--set",
+        "scheme=pac",
+        "--plot",
+        &path("run.svg"),
+        "--series",
+        &path("run.csv"),
+    ]);
+    told(&["sweep", file, "--set", "rounds=1", "--vary", "senders=1,2,4", "--plot", &path("sweep.svg")]);
+    for (name, words) in [("run.svg", "ACKs held by the scheme"), ("sweep.svg", "Goodput")] {
+        let svg = fs::read_to_string(path(name)).unwrap();
+        assert!(svg.starts_with("<svg") && svg.ends_with("</svg>\n") && svg.contains(words), "{name}");
+    }
+    let series = fs::read_to_string(path("run.csv")).unwrap();
+    assert!(series.starts_with("start_us,queue_bytes_mean,queue_bytes_max,") && series.lines().count() > 100);
+    assert!(
+        refused(&["sweep", file, "--set", "rounds=1", "--vary", "scheme=none,pac", "--plot", &path("x.svg")])
+            .contains("no varied key")
+    );
+}
+
+#[test]
+fn tshark_finds_nothing_wrong_with_a_capture() {
+    let folder = tempfile::tempdir().unwrap();
+    let pcap = folder.path().join("run.pcapng");
+    let file = scenario("incast-1g.toml");
+    let sets = ["--set", "rounds=2", "--set", "senders=16", "--set", "tcp.sack=true", "--set", "tcp.timestamps=true"];
+    told(&[&["run", file.to_str().unwrap(), "--pcap", pcap.to_str().unwrap()][..], &sets].concat());
+    let mut command = Command::new("tshark");
+    command.args([
+        "-n",
+        "-q",
+        "-o",
+        "tcp.check_checksum:TRUE",
+        "-o",
+        "ip.check_checksum:TRUE",
+        "-z",
+        "expert,chat",
+        "-r",
+    ]);
+    let Ok(output) = command.arg(&pcap).output() else {
+        eprintln!("SKIPPED: tshark cannot be run; install it with apt-get install tshark");
+        return;
+    };
+    let experts = String::from_utf8_lossy(&output.stdout);
+    let complaints = String::from_utf8_lossy(&output.stderr)
+        .replace("Running as user \"root\" and group \"root\". This could be dangerous.", "");
+    assert!(output.status.success() && complaints.trim().is_empty(), "{complaints}");
+    // tshark tells of losses and retransmissions, which are in the run; of nothing that is wrong with a packet.
+    assert!(experts.contains("Connection establish request"), "{experts}");
+    assert!(
+        !experts.contains("Malformed") && !experts.to_lowercase().contains("checksum") && !experts.contains("Errors ("),
+        "{experts}"
+    );
+}
+
+#[test]
+fn refusals_say_where_what_and_what_is_allowed() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("bad.toml");
+    let bad = |text: &str| {
+        fs::write(&path, text).unwrap();
+        refused(&["run", path.to_str().unwrap()]).replace(path.to_str().unwrap(), "bad.toml")
+    };
+    assert_eq!(bad("senders = 0\n"), "ackgate: bad.toml:1: key `senders`: 0 senders send nothing: at least 1\n");
+    assert_eq!(
+        bad("senders = 2\n\n[host]\njiter = \"1us\"\n"),
+        "ackgate: bad.toml:4: key `host`: unknown key `jiter`; did you mean `jitter`? Allowed: delay, jitter, timer_jitter, nic_queue\n"
+    );
+    assert!(bad("network.rate = 0").contains("bad.toml:1: key `network.rate`: a rate of 0"));
+    assert!(bad("switch.buffer = 0").contains("a buffer of 0 drops every frame"));
+    assert!(bad("[").contains("bad.toml:1: is not TOML"));
+
+    let file = scenario("incast-1g.toml");
+    let file = file.to_str().unwrap();
+    for (args, words) in [
+        (&["run", "absent.toml"][..], "ackgate: absent.toml: cannot be read: No such file"),
+        (&["run", file, "--set", "senders"], "--set senders: is not of the form key=value"),
+        (
+            &["run", file, "--set", "senders=many"],
+            "--set senders=many: key `senders`: is the string \"many\", should be a whole number",
+        ),
+        (&["run", file, "--set", "scheme=pax"], "unknown name `pax`; did you mean `pac`?"),
+        (&["sweep", file, "--vary", "senders=8..1"], "--vary senders=8..1: `8..1` runs downwards"),
+        (&["sweep", file, "--vary", "sender=1,2"], "--vary sender=1: unknown key `sender`; did you mean `senders`?"),
+        (&["sweep", file, "--vary", "senders=1", "--shard", "3/2"], "--shard 3/2: is not k/n"),
+        (&["sweep", file], "--vary"),
+        (&["run", file, "--json", "--csv"], "cannot be used with"),
+    ] {
+        let text = refused(args);
+        assert!(text.contains(words), "{args:?}: {text}");
+    }
+}
+
+#[test]
+fn a_capture_of_an_unknown_interface_lists_those_there_are() {
+    let folder = tempfile::tempdir().unwrap();
+    let pcap = folder.path().join("x.pcapng");
+    let file = scenario("incast-1g.toml");
+    let output = ackgate(&[
+        "run",
+        file.to_str().unwrap(),
+        "--set",
+        "senders=2",
+        "--set",
+        "rounds=1",
+        "--pcap",
+        pcap.to_str().unwrap(),
+        "--pcap-at",
+        "sender7",
+    ]);
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.contains("there is no interface `sender7`; there are: "), "{text}");
+}
+
+#[test]
+fn the_keys_are_listed() {
+    let text = told(&["keys"]);
+    for key in ["senders", "switch.buffer", "tcp.rto_min", "workload.volume", "network.topology", "pac.lambda"] {
+        assert!(text.lines().any(|line| line.split_whitespace().next() == Some(key)), "{key} in {text}");
+    }
+}

@@ -1,0 +1,38 @@
+//! The example scenarios: each loads, makes sense, and runs to its end.
+
+use std::path::{Path, PathBuf};
+
+use ackgate_sim::observer::Nobody;
+use ackgate_sim::scenario::{Assignment, Scenario};
+
+fn examples() -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scenarios");
+    let files = std::fs::read_dir(folder).expect("scenarios/ is there").map(|entry| entry.expect("readable").path());
+    let mut files: Vec<PathBuf> = files.filter(|path| path.extension().is_some_and(|end| end == "toml")).collect();
+    files.sort();
+    files
+}
+
+#[test]
+fn every_example_runs_to_its_end() {
+    let files = examples();
+    assert!(files.len() >= 10, "{files:?}");
+    for file in files {
+        // Few rounds will do to see that it runs.
+        let few = Assignment::parse("--set", "rounds=2").unwrap();
+        let scenario = Scenario::load(&file, &[few]).unwrap_or_else(|error| panic!("{error}"));
+        let report =
+            ackgate_sim::run(&scenario, &mut Nobody).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+        assert!(report.complete && report.packets_delivered > 100, "{}: {report:?}", file.display());
+        assert_eq!(report.packets.sent, report.packets.arrived + report.packets.dropped + report.packets.queued);
+    }
+}
+
+#[test]
+fn the_paper_s_setting_is_what_it_says() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scenarios/incast-1g.toml");
+    let scenario = Scenario::load(&file, &[]).unwrap();
+    // Defaults are PAC's 1 Gb/s setting too: only what the file itself chooses differs.
+    let (senders, workload) = (scenario.senders, scenario.workload.clone());
+    assert_eq!(scenario, Scenario { senders, workload, ..Scenario::default() });
+}
