@@ -312,7 +312,7 @@ fn hops(paths: &[u32], start: u32) -> &[u32] {
     &path[..path.iter().position(|&channel| channel == NIL).unwrap_or(path.len())]
 }
 
-/// Where most senders meet, for its rate; of equals the first on the way.
+/// The switch port where most senders meet, for its rate; of equals the first on the way.
 fn bottleneck(main: &[Route], paths: &[u32], interfaces: &[Interface]) -> u32 {
     let mut through = vec![0u64; interfaces.len()];
     for route in main {
@@ -321,8 +321,10 @@ fn bottleneck(main: &[Route], paths: &[u32], interfaces: &[Interface]) -> u32 {
         }
     }
     let Some(first) = main.first() else { return 0 };
-    let mut best = paths[first.path[0] as usize];
-    for &channel in hops(paths, first.path[0]) {
+    // The sender's own interface comes first; it is no switch's.
+    let ports = &hops(paths, first.path[0])[1..];
+    let mut best = ports[0];
+    for &channel in ports {
         let load = |c: u32| u128::from(through[c as usize]);
         let rate = |c: u32| u128::from(interfaces[c as usize].rate);
         if load(channel) * rate(best) > load(best) * rate(channel) {
