@@ -31,6 +31,22 @@ impl Default for Config {
     }
 }
 
+impl Config {
+    /// Checks that the values make sense together.
+    ///
+    /// # Errors
+    /// The first value that does not, with what is allowed.
+    pub const fn validate(&self) -> Result<(), ConfigError> {
+        if self.rate == 0 {
+            return Err(ConfigError("the rate must be at least 1 packet per second"));
+        }
+        if self.queue > self.rate {
+            return Err(ConfigError("the queue would hold ACKs for more than a second: at most `rate` packets"));
+        }
+        Ok(())
+    }
+}
+
 /// A value that makes no sense, in words for the person who set it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConfigError(pub &'static str);
@@ -60,12 +76,7 @@ impl Shaper {
     /// # Errors
     /// When a parameter makes no sense.
     pub fn new(config: Config) -> Result<Self, ConfigError> {
-        if config.rate == 0 {
-            return Err(ConfigError("the rate must be at least 1 packet per second"));
-        }
-        if u64::from(config.queue) > u64::from(config.rate) {
-            return Err(ConfigError("the queue would hold ACKs for more than a second: at most `rate` packets"));
-        }
+        config.validate()?;
         Ok(Self {
             period: Span(1_000_000_000 / u64::from(config.rate)),
             limit: config.queue as usize,

@@ -1,51 +1,87 @@
 //! The shim slot of a host: the scheme that sees every packet between TCP and the network, as in the papers' Netfilter
 //! hooks. The decisions are `control`'s; here they are made from the scenario.
 
-use ackgate_control::pac::{self, Pac, RttMethod};
-use ackgate_control::policy::Policy;
+use ackgate_control::hwatch::HWatch;
+use ackgate_control::ictcp::Ictcp;
+use ackgate_control::pac::Pac;
+use ackgate_control::policy::{FlowId, Policy};
+use ackgate_control::shaper::Shaper;
 
 use crate::engine::Ps;
 use crate::observer::Gate;
-use crate::scenario::{Capacity, RttSource, Scenario, Scheme};
+use crate::scenario::{Scenario, Scheme};
+use crate::settings;
 use crate::world::Error;
 
 /// The scheme at one host, with what the event loop keeps for it.
 pub(crate) struct Shim {
-    pub(crate) policy: Scheming,
+    policy: Scheming,
     /// Time of its pending timer event, [`Ps::NEVER`] when there is none.
     pub(crate) timer_at: Ps,
     /// Packets it holds.
     pub(crate) held: u64,
+    /// The connection behind each of the host's flow numbers, which are dense as in a host's flow table.
+    flows: Vec<u32>,
 }
 
 /// A scheme; known ones are named so that their state can be shown.
-pub(crate) enum Scheming {
-    /// Proactive ACK Control.
+enum Scheming {
     Pac(Box<Pac>),
+    Ictcp(Box<Ictcp>),
+    Shaper(Box<Shaper>),
+    HWatch(Box<HWatch>),
 }
 
 impl Shim {
-    fn new(policy: Scheming) -> Self {
-        Self { policy, timer_at: Ps::NEVER, held: 0 }
+    /// The scheme at each of the first hosts: at the `receivers`, at all `hosts`, or nowhere.
+    pub(crate) fn all(scenario: &Scenario, receivers: u32, hosts: u32) -> Result<Vec<Self>, Error> {
+        let refused = |problem: &'static str| Error::Scheme(problem);
+        let count = match scenario.scheme {
+            Scheme::Pac | Scheme::Credit | Scheme::Ictcp | Scheme::Shaper => receivers,
+            Scheme::Hwatch => hosts,
+            Scheme::None | Scheme::M21 | Scheme::Dctcp | Scheme::Ecn | Scheme::Red | Scheme::FixedWindow => 0,
+        };
+        (0..count)
+            .map(|host| {
+                let policy = match scenario.scheme {
+                    Scheme::Ictcp => Ictcp::new(settings::ictcp(scenario))
+                        .map(|ictcp| Scheming::Ictcp(Box::new(ictcp)))
+                        .map_err(|error| refused(error.0))?,
+                    Scheme::Shaper => Shaper::new(settings::shaper(scenario))
+                        .map(|shaper| Scheming::Shaper(Box::new(shaper)))
+                        .map_err(|error| refused(error.0))?,
+                    Scheme::Hwatch => HWatch::new(settings::hwatch(scenario, host))
+                        .map(|hwatch| Scheming::HWatch(Box::new(hwatch)))
+                        .map_err(|error| refused(error.0))?,
+                    _ => Pac::new(settings::pac(scenario))
+                        .map(|pac| Scheming::Pac(Box::new(pac)))
+                        .map_err(|error| refused(error.0))?,
+                };
+                Ok(Self { policy, timer_at: Ps::NEVER, held: 0, flows: Vec::new() })
+            })
+            .collect()
     }
 
-    /// The scheme at each receiving host.
-    pub(crate) fn all(scenario: &Scenario, receivers: u32) -> Result<Vec<Self>, Error> {
-        let one = || match scenario.scheme {
-            Scheme::None => Ok(None),
-            Scheme::Pac => Ok(Some(Scheming::Pac(Box::new(Pac::new(pac_config(scenario))?)))),
-        };
-        (0..receivers).filter_map(|_| one().map(|policy| policy.map(Self::new)).transpose()).collect()
+    /// A number of this host for a connection.
+    pub(crate) fn number(&mut self, connection: u32) -> FlowId {
+        self.flows.push(connection);
+        FlowId(u32::try_from(self.flows.len() - 1).expect("fewer than 2^32 flows"))
+    }
+
+    /// The connection behind a number.
+    pub(crate) fn connection(&self, flow: FlowId) -> Option<u32> {
+        self.flows.get(flow.0 as usize).copied()
     }
 
     /// What there is to show of its state.
     pub(crate) fn gate(&self) -> Gate {
+        let held = u32::try_from(self.held).unwrap_or(u32::MAX);
         match &self.policy {
             Scheming::Pac(pac) => {
                 let gate = pac.gate();
-                let held = u32::try_from(self.held).unwrap_or(u32::MAX);
                 Gate { in_flight: gate.in_flight(), threshold: gate.threshold.get(), held }
             }
+            Scheming::Ictcp(_) | Scheming::Shaper(_) | Scheming::HWatch(_) => Gate { in_flight: 0, threshold: 0, held },
         }
     }
 
@@ -53,38 +89,9 @@ impl Shim {
     pub(crate) fn policy(&mut self) -> &mut dyn Policy {
         match &mut self.policy {
             Scheming::Pac(pac) => pac.as_mut(),
+            Scheming::Ictcp(ictcp) => ictcp.as_mut(),
+            Scheming::Shaper(shaper) => shaper.as_mut(),
+            Scheming::HWatch(hwatch) => hwatch.as_mut(),
         }
     }
-}
-
-/// PAC's parameters as the scenario has them.
-fn pac_config(scenario: &Scenario) -> pac::Config {
-    let parameters = &scenario.pac;
-    let tcp = &scenario.tcp;
-    let frame = u64::from(tcp.mss + 40 + scenario.network.framing.in_buffer());
-    let buffer = parameters.threshold.unwrap_or(match scenario.switch.buffer {
-        Capacity::Bytes(bytes) => bytes,
-        Capacity::Packets(packets) => u64::from(packets) * frame,
-        // Without a bound nothing is ever lost: whatever is allowed here is safe.
-        Capacity::Unlimited => 1 << 30,
-    });
-    let mut config = pac::Config::new(buffer);
-    config.max_hold = parameters.max_hold;
-    config.initial_window = parameters.initial_window.unwrap_or(tcp.initial_window);
-    config.lambda_permille = permille(parameters.lambda);
-    config.rtt = match parameters.rtt {
-        RttSource::Handshake => RttMethod::Handshake,
-        RttSource::Timestamps => RttMethod::Timestamps,
-    };
-    // Level n begins at n times the first threshold (PAC names only one, for two levels).
-    config.demotions = usize::from(parameters.levels.saturating_sub(1)).min(config.demotion.len());
-    for (n, slot) in (1..).zip(config.demotion.iter_mut().take(config.demotions)) {
-        *slot = parameters.demote_at * n;
-    }
-    config
-}
-
-#[expect(clippy::cast_sign_loss, reason = "clamped to 0..=1")]
-fn permille(fraction: f64) -> u32 {
-    (fraction.clamp(0.0, 1.0) * 1_000.0 + 0.5) as u32
 }

@@ -6,15 +6,17 @@
 
 use std::time::Instant;
 
+use ackgate_control::m21::{self, FlowCounter};
 use ackgate_control::policy::{Action, FlowId, PacketId, Verdict};
 use ackgate_control::segment::{Edit, Flags};
 
 use crate::engine::{EventQueue, Ps, Purpose, Random};
 use crate::measure::Tally;
 use crate::net::{Channel, NIL, Packet, Plan, Refusal, Route, Side, Slab};
-use crate::observer::{Congestion, DropReason, Observer, Way};
+use crate::observer::{Congestion, DropReason, Interface, InterfaceKind, Observer, Way};
 use crate::report::Report;
-use crate::scenario::Scenario;
+use crate::scenario::{Scenario, Scheme};
+use crate::settings;
 use crate::shim::Shim;
 use crate::tcp::{Endpoint, TcpConfig};
 use crate::watch::{Known, Watch};
@@ -31,7 +33,7 @@ pub enum Error {
     NoSenders,
     /// A parameter of the scheme makes no sense.
     #[error("the scheme cannot run: {0}")]
-    Scheme(#[from] ackgate_control::pac::ConfigError),
+    Scheme(&'static str),
     /// Packets were lost or made by the simulator itself: a fault of the program, never of the scenario.
     #[error("packets do not add up: {sent} sent, but {arrived} arrived, {dropped} dropped, {queued} in the network")]
     NotConserved {
@@ -80,7 +82,10 @@ impl Event {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Connection {
     path: [u32; 2],
+    host: [u32; 2],
+    /// Host of the shim on each side, [`NIL`] where there is none, and the number that the shim knows it by.
     shim: [u32; 2],
+    known_as: [FlowId; 2],
     /// Its packets in the network.
     pub(crate) alive: u32,
     pub(crate) route: u32,
@@ -112,8 +117,12 @@ pub(crate) struct World<'a, O> {
     /// Both ends of connection `c`: `2c` the sender's, `2c + 1` the receiver's.
     pub(crate) endpoints: Vec<Endpoint>,
     configs: Vec<TcpConfig>,
-    /// The scheme at each receiving host; empty when there is none.
+    /// The scheme at each receiving host, or at every host; empty when there is none.
     shims: Vec<Shim>,
+    /// M21TCP-A's flow counter of each channel, where that is a switch port; empty without M21TCP-A.
+    counters: Vec<Option<FlowCounter<u64>>>,
+    /// The largest number that M21TCP-A's field carries.
+    largest_number: u32,
     pub(crate) groups: Vec<Group>,
     pub(crate) random: Randoms,
     pub(crate) watch: Watch<'a, O>,
@@ -138,6 +147,7 @@ struct Pool {
 /// [`Error`] says why there is no result.
 pub fn run<O: Observer>(scenario: &Scenario, observer: &mut O) -> Result<Report, Error> {
     let started = Instant::now();
+    let scenario = &scenario.resolved();
     let asked = u64::from(scenario.senders) + scenario.background.iter().map(|b| u64::from(b.senders)).sum::<u64>();
     if asked >= MAX_CONNECTIONS {
         return Err(Error::TooManyConnections(asked));
@@ -176,7 +186,9 @@ impl<'a, O: Observer> World<'a, O> {
             connections: Vec::with_capacity(plan.routes.len()),
             endpoints: Vec::with_capacity(2 * plan.routes.len()),
             configs,
-            shims: Shim::all(scenario, plan.receivers)?,
+            shims: Shim::all(scenario, plan.receivers, plan.hosts)?,
+            counters: counters(scenario, &plan.interfaces),
+            largest_number: settings::m21_field(scenario).largest(),
             groups: Group::all(scenario),
             random: Randoms {
                 start: stream(Purpose::Start),
@@ -208,21 +220,41 @@ impl<'a, O: Observer> World<'a, O> {
     /// A new slot for connections of a sender.
     pub(crate) fn add_connection(&mut self, route: u32, group: u16) -> u32 {
         let Route { path, host, .. } = self.routes[route as usize];
-        let shim = host.map(|host| if (host as usize) < self.shims.len() { host } else { NIL });
-        self.connections.push(Connection { path, shim, alive: 0, route, group, config: group, life: 0 });
+        let number = u32::try_from(self.connections.len()).expect("fewer than 2^28 connections");
+        let (shim, known_as) = (host.map(|host| self.shim_at(host)), host.map(|host| self.introduce(number, host)));
+        let connection = Connection { path, host, shim, known_as, alive: 0, route, group, config: group, life: 0 };
+        self.connections.push(connection);
         for _ in 0..2 {
             let iss = self.random.numbers.bits() as u32;
             self.endpoints.push(Endpoint::new(&self.configs[usize::from(group)], iss));
         }
-        u32::try_from(self.connections.len() - 1).expect("fewer than 2^28 connections")
+        number
+    }
+
+    /// The shim of a host.
+    fn shim_at(&self, host: u32) -> u32 {
+        if (host as usize) < self.shims.len() { host } else { NIL }
+    }
+
+    /// Gives a connection a number at a host's shim.
+    fn introduce(&mut self, connection: u32, host: u32) -> FlowId {
+        self.shims.get_mut(host as usize).map_or(FlowId(NIL), |shim| shim.number(connection))
     }
 
     /// Gives a slot to a new connection: what is left of the old one counts no more.
     pub(crate) fn renew(&mut self, connection: u32, route: u32) {
+        let Route { path, host, .. } = self.routes[route as usize];
+        for (side, &host) in host.iter().enumerate() {
+            if host != self.connections[connection as usize].host[side] {
+                let (shim, known_as) = (self.shim_at(host), self.introduce(connection, host));
+                let slot = &mut self.connections[connection as usize];
+                (slot.host[side], slot.shim[side], slot.known_as[side]) = (host, shim, known_as);
+            }
+        }
         let slot = &mut self.connections[connection as usize];
         slot.life = slot.life.wrapping_add(1);
         slot.route = route;
-        slot.path = self.routes[route as usize].path;
+        slot.path = path;
         let config = &self.configs[usize::from(slot.config)];
         for side in [Side::Sender, Side::Receiver] {
             let e = endpoint(connection, side);
@@ -286,6 +318,9 @@ impl<'a, O: Observer> World<'a, O> {
                 None => u64::MAX,
                 Some(pool) => left(&self.pools[pool as usize], &mut self.channels, at),
             };
+            if let Some(Some(counter)) = self.counters.get_mut(index as usize) {
+                stamp(packet, counter, at, self.largest_number);
+            }
             let channel = &mut self.channels[index as usize];
             let offer = match channel.offer(at, packet, pool_left, &mut self.random.queue) {
                 Ok(offer) => offer,
@@ -351,12 +386,12 @@ impl<'a, O: Observer> World<'a, O> {
         let connection = &mut self.connections[flow as usize];
         connection.alive -= 1;
         self.tally.arrived += 1;
-        let shim = connection.shim[side as usize];
+        let (shim, known_as) = (connection.shim[side as usize], connection.known_as[side as usize]);
         let config = &self.configs[usize::from(connection.config)];
         if packet.is(Packet::PROBE) {
             if shim != NIL {
                 let ce = packet.is(Packet::CE);
-                self.shims[shim as usize].policy().handle_probe(now.to_time(), FlowId(flow), ce);
+                self.shims[shim as usize].policy().handle_probe(now.to_time(), known_as, ce);
             }
             self.slab.remove(handle);
             self.drain_shim(shim);
@@ -364,7 +399,7 @@ impl<'a, O: Observer> World<'a, O> {
         }
         if shim != NIL {
             let segment = packet.segment(config.announced_mss, config.wscale, self.trailer);
-            let edit = self.shims[shim as usize].policy().handle_ingress(now.to_time(), FlowId(flow), &segment);
+            let edit = self.shims[shim as usize].policy().handle_ingress(now.to_time(), known_as, &segment);
             apply(edit, packet);
         }
         if packet.life != connection.life {
@@ -411,7 +446,7 @@ impl<'a, O: Observer> World<'a, O> {
             packet.from = from;
             packet.life = connection.life;
             packet.hop = connection.path[from as usize];
-            self.emit(packet, connection.shim[from as usize]);
+            self.emit(packet, connection.shim[from as usize], connection.known_as[from as usize]);
         }
         let deadline = self.endpoints[e].deadline();
         if deadline < self.endpoints[e].timer_at {
@@ -422,7 +457,7 @@ impl<'a, O: Observer> World<'a, O> {
 
     /// A packet leaves TCP.
     #[inline]
-    fn emit(&mut self, packet: Packet, shim: u32) {
+    fn emit(&mut self, packet: Packet, shim: u32, known_as: FlowId) {
         self.tally.sent += 1;
         self.connections[packet.flow as usize].alive += 1;
         let handle = self.slab.insert(packet);
@@ -433,7 +468,7 @@ impl<'a, O: Observer> World<'a, O> {
         let slot = &mut self.shims[shim as usize];
         let config = &self.configs[usize::from(self.connections[packet.flow as usize].config)];
         let segment = packet.segment(config.announced_mss, config.wscale, self.trailer);
-        match slot.policy().handle_egress(self.now.to_time(), FlowId(packet.flow), &segment, PacketId(handle)) {
+        match slot.policy().handle_egress(self.now.to_time(), known_as, &segment, PacketId(handle)) {
             Verdict::Pass(edit) => {
                 apply(edit, &mut self.slab[handle]);
                 self.inject(self.now, handle);
@@ -476,7 +511,11 @@ impl<'a, O: Observer> World<'a, O> {
                     self.discard(self.now, handle, channel, DropReason::Scheme);
                 }
                 Action::Split(PacketId(handle), edit) => self.split(handle, edit),
-                Action::Probe(FlowId(flow)) => self.probe(host, flow),
+                Action::Probe(flow) => {
+                    if let Some(connection) = slot.connection(flow) {
+                        self.probe(host, connection);
+                    }
+                }
             }
         }
     }
@@ -610,6 +649,27 @@ impl<'a, O: Observer> World<'a, O> {
 /// The index of one end of a connection.
 pub(crate) const fn endpoint(connection: u32, side: Side) -> usize {
     2 * connection as usize + side as usize
+}
+
+/// M21TCP-A's flow counters: one for each switch port.
+fn counters(scenario: &Scenario, interfaces: &[Interface]) -> Vec<Option<FlowCounter<u64>>> {
+    if scenario.scheme != Scheme::M21 {
+        return Vec::new();
+    }
+    let port = |interface: &Interface| interface.kind == InterfaceKind::Port;
+    interfaces.iter().map(|it| port(it).then(|| FlowCounter::new(settings::m21_counter(scenario)))).collect()
+}
+
+/// M21TCP-A's switch: counts the packet's flow, and writes the count into the packet if it is more than it says.
+fn stamp(packet: &mut Packet, counter: &mut FlowCounter<u64>, now: Ps, largest: u32) {
+    let last = packet.flags.any(Flags(Flags::FIN.0 | Flags::RST.0));
+    if packet.is_stamped() || last {
+        let flow = u64::from(packet.flow) << 9 | u64::from(packet.life) << 1 | packet.from as u64;
+        let count = counter.handle_packet(now.to_time(), flow, last);
+        if packet.is_stamped() {
+            packet.senders = m21::stamp(packet.senders, count).min(largest);
+        }
+    }
 }
 
 fn apply(edit: Edit, packet: &mut Packet) {

@@ -35,7 +35,7 @@ fn an_unknown_key_lists_what_there_is() {
     assert_eq!(
         refused("rto_min = \"1ms\""),
         "x.toml:1: unknown key `rto_min`; allowed: seed, senders, rounds, scheme, time_limit, network, switch, host, tcp, \
-         workload, background, pac (there is a key `tcp.rto_min`)"
+         workload, background, pac, ictcp, shaper, m21, hwatch, dctcp, red, fixed_window (there is a key `tcp.rto_min`)"
     );
 }
 
@@ -57,7 +57,10 @@ fn a_value_of_the_wrong_kind_says_which_is_right() {
             "seed = 1979-05-27",
             "x.toml:1: key `seed`: is the date 1979-05-27, should be a whole number from 0 to 9223372036854775807",
         ),
-        ("scheme = \"pack\"", "x.toml:1: key `scheme`: unknown name `pack`; did you mean `pac`? Allowed: none, pac"),
+        (
+            "scheme = \"pack\"",
+            "x.toml:1: key `scheme`: unknown name `pack`; did you mean `pac`? Allowed: none, pac, credit, ictcp, shaper, m21, hwatch, dctcp, ecn, red, fixed-window",
+        ),
         (
             "[switch.discipline]\nkind = \"ren\"",
             "x.toml:2: key `switch.discipline.kind`: unknown name `ren`; did you mean `red`? Allowed: droptail, ecn, red",
@@ -122,6 +125,21 @@ fn senseless_scenarios_are_refused_with_a_reason() {
             "scheme = \"pac\"\nswitch.buffer = \"unlimited\"",
             "x.toml: key `pac.threshold`: must be given, since switch.buffer is unlimited",
         ),
+        ("scheme = \"ictcp\"\nictcp.gamma2 = 0.05", "x.toml:2: key `ictcp`: gamma1 must be less than gamma2"),
+        (
+            "scheme = \"shaper\"\nshaper.rate = 100",
+            "x.toml:2: key `shaper`: the queue would hold ACKs for more than a second: at most `rate` packets",
+        ),
+        ("scheme = \"hwatch\"\nhwatch.probes = 0", "x.toml:2: key `hwatch`: the number of probes must be 1 to 100"),
+        (
+            "scheme = \"m21\"\nm21.buffer = \"42B\"",
+            "x.toml:2: key `m21.buffer`: the buffer must hold more than one header",
+        ),
+        ("scheme = \"red\"\nred.max = 3", "x.toml:2: key `red.max`: 3 must be above min, which is 15"),
+        (
+            "scheme = \"dctcp\"\ndctcp.mark_above = \"unlimited\"",
+            "x.toml:2: key `dctcp.mark_above`: an unlimited threshold never marks",
+        ),
         (
             "[workload]\nkind = \"trace\"\nfile = \"absent.csv\"",
             "x.toml:3: key `workload.file`: absent.csv cannot be read: No such file or directory (os error 2)",
@@ -169,7 +187,7 @@ fn changes_from_the_command_line_win_and_are_named_when_wrong() {
         ("tcp..mss=1", "--set tcp..mss=1: key `tcp..mss`: has an empty part"),
         (
             "tpc.mss=1",
-            "--set tpc.mss=1: unknown key `tpc`; did you mean `tcp`? Allowed: seed, senders, rounds, scheme, time_limit, network, switch, host, tcp, workload, background, pac",
+            "--set tpc.mss=1: unknown key `tpc`; did you mean `tcp`? Allowed: seed, senders, rounds, scheme, time_limit, network, switch, host, tcp, workload, background, pac, ictcp, shaper, m21, hwatch, dctcp, red, fixed_window",
         ),
     ] {
         assert_eq!(set(file, &[change]).unwrap_err(), message);

@@ -17,10 +17,10 @@ pub struct Config {
 }
 
 impl Default for Config {
-    /// 100 ms: far above the time between two packets of a flow in an incast (N·W/C, 20 ms for 1600 senders at
-    /// 1 Gb/s), below the RTOmin of 200 ms.
+    /// 1 s: above the silence of a sender that waits for its RTOmin of 200 ms and a back-off or two. A flow forgotten
+    /// in a stall would find the count starting again from one, just when all return.
     fn default() -> Self {
-        Self { expiry: Some(Span::millis(100)), flows: 65_536 }
+        Self { expiry: Some(Span::secs(1)), flows: 65_536 }
     }
 }
 

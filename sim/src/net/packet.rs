@@ -66,6 +66,8 @@ pub struct Packet {
     pub sack_len: u8,
     /// SACK blocks: first and after-last sequence number.
     pub sack: [(SeqNumber, SeqNumber); SACK_BLOCKS],
+    /// M21TCP-A's field: what switches wrote, or its echo ([`Packet::is_stamped`] says which); 0 for nothing.
+    pub senders: u32,
 }
 
 impl Packet {
@@ -86,6 +88,13 @@ impl Packet {
     #[must_use]
     pub const fn is(&self, bit: u8) -> bool {
         self.bits & bit != 0
+    }
+
+    /// Whether M21TCP-A's field is for switches to write. On other packets it is the echo: a switch on the way of the
+    /// ACKs must not take it for a count of its own flows.
+    #[must_use]
+    pub const fn is_stamped(&self) -> bool {
+        self.payload > 0 || self.flags.has(Flags::SYN) && !self.flags.has(Flags::ACK)
     }
 
     /// Bytes that a buffer holds for it.
@@ -159,6 +168,7 @@ impl Default for Packet {
             life: 0,
             sack_len: 0,
             sack: [(SeqNumber(0), SeqNumber(0)); SACK_BLOCKS],
+            senders: 0,
         }
     }
 }

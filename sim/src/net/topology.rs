@@ -38,6 +38,8 @@ pub struct Plan {
     pub routes: Vec<Route>,
     /// Hosts that receive: the first so many.
     pub receivers: u32,
+    /// Hosts in all.
+    pub hosts: u32,
     /// The port that the report describes.
     pub bottleneck: u32,
     /// The port towards the first receiver.
@@ -164,7 +166,8 @@ impl Plan {
         interfaces[bottleneck as usize].bottleneck = true;
         mark_eager(&mut channels, &routes, &paths, bottleneck);
         let last_hop = 2 * main.first().map_or(0, |route| route.host[1]) + 1;
-        Self { channels, pools, paths, routes, receivers, bottleneck, last_hop, grain, interfaces }
+        let hosts = u32::try_from(hosts.len()).expect("fewer than 2^32 hosts");
+        Self { channels, pools, paths, routes, receivers, hosts, bottleneck, last_hop, grain, interfaces }
     }
 }
 

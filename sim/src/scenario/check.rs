@@ -3,9 +3,10 @@
 use ackgate_control::units::{Rate, Span};
 
 use super::{
-    Capacity, CongestionControl, Discipline, EcnMode, Network, Per, RttSource, Scenario, Scheme, Switch, Tcp, Topology,
-    Tree, Workload,
+    Capacity, CongestionControl, Discipline, EcnMode, Network, Per, Red, RttSource, Scenario, Scheme, Switch, Tcp,
+    Topology, Tree, Workload,
 };
+use crate::settings;
 
 /// A scenario that makes no sense.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -51,9 +52,7 @@ pub(super) fn check(scenario: &Scenario) -> Checked {
             return refuse(format!("background.{i}.cc"), "dctcp needs ECN, and tcp.ecn is off");
         }
     }
-    if scenario.scheme == Scheme::Pac {
-        pac(scenario)?;
-    }
+    scheme(scenario)?;
     span("time_limit", scenario.time_limit, Span::micros(1), Span::secs(1_000_000))
 }
 
@@ -159,20 +158,27 @@ fn switch(switch: &Switch, scenario: &Scenario) -> Checked {
     }
     match &switch.discipline {
         Discipline::DropTail => Ok(()),
-        Discipline::Ecn(ecn) => match ecn.mark_above {
-            Capacity::Unlimited => refuse("switch.discipline.mark_above", "an unlimited threshold never marks"),
-            _ => Ok(()),
-        },
-        Discipline::Red(red) => {
-            within("switch.discipline.min", red.min, 0.0, 1e9)?;
-            within("switch.discipline.max", red.max, 0.0, 1e9)?;
-            if red.max <= red.min {
-                return refuse("switch.discipline.max", format!("{} must be above min, which is {}", red.max, red.min));
-            }
-            fraction("switch.discipline.max_probability", red.max_probability)?;
-            fraction("switch.discipline.weight", red.weight)
-        }
+        Discipline::Ecn(ecn) => marking("switch.discipline", ecn.mark_above),
+        Discipline::Red(parameters) => red("switch.discipline", parameters),
     }
+}
+
+fn marking(table: &str, mark_above: Capacity) -> Checked {
+    if mark_above == Capacity::Unlimited {
+        return refuse(format!("{table}.mark_above"), "an unlimited threshold never marks");
+    }
+    Ok(())
+}
+
+fn red(table: &str, red: &Red) -> Checked {
+    let at = |key: &str| format!("{table}.{key}");
+    within(&at("min"), red.min, 0.0, 1e9)?;
+    within(&at("max"), red.max, 0.0, 1e9)?;
+    if red.max <= red.min {
+        return refuse(at("max"), format!("{} must be above min, which is {}", red.max, red.min));
+    }
+    fraction(&at("max_probability"), red.max_probability)?;
+    fraction(&at("weight"), red.weight)
 }
 
 /// Bytes that a full segment takes in a buffer.
@@ -290,6 +296,28 @@ fn workload(key: &str, workload: &Workload, senders: u32, scenario: &Scenario) -
             }
             limit("file", trace.arrivals.iter().map(|flow| u128::from(flow.bytes)).sum())
         }
+    }
+}
+
+/// The parameters of the scheme that runs; the tables of others are not looked at.
+fn scheme(scenario: &Scenario) -> Checked {
+    let table = scenario.scheme.name();
+    match scenario.scheme {
+        Scheme::None => Ok(()),
+        Scheme::Pac | Scheme::Credit => pac(scenario),
+        Scheme::Ictcp => settings::ictcp(scenario).validate().or_else(|problem| refuse(table, problem.0)),
+        Scheme::Shaper => settings::shaper(scenario).validate().or_else(|problem| refuse(table, problem.0)),
+        Scheme::Hwatch => settings::hwatch(scenario, 0).validate().or_else(|problem| refuse(table, problem.0)),
+        Scheme::M21 => {
+            within("m21.flows", scenario.m21.flows, 1, 10_000_000)?;
+            if let Some(expiry) = scenario.m21.expiry {
+                span("m21.expiry", expiry, Span::micros(1), Span::secs(86_400))?;
+            }
+            settings::m21_cap(scenario).map(|_| ()).or_else(|problem| refuse("m21.buffer", problem.0))
+        }
+        Scheme::Dctcp => marking("dctcp", scenario.dctcp.mark_above),
+        Scheme::Ecn | Scheme::Red => red("red", &scenario.red),
+        Scheme::FixedWindow => within("fixed_window.segments", scenario.fixed_window.segments, 1, 10_000),
     }
 }
 

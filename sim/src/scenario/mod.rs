@@ -9,6 +9,7 @@ mod decode;
 mod document;
 mod error;
 pub mod human;
+mod preset;
 pub mod schema;
 mod scheme;
 mod switch;
@@ -25,7 +26,7 @@ use serde::Deserialize;
 pub use check::Invalid;
 pub use document::{Assignment, Document};
 pub use error::{Place, ScenarioError};
-pub use scheme::{Pac, RttSource, Scheme};
+pub use scheme::{Dctcp, FixedWindow, HeaderField, Hwatch, Ictcp, M21, Pac, RttSource, Scheme, Shaper};
 pub use switch::{Capacity, Discipline, Ecn, Red, Switch};
 pub use tcp::{CongestionControl, EcnMode, Tcp};
 pub use topology::{Core, Dumbbell, Framing, LeafSpine, Network, Topology, Tree, TreeSwitch};
@@ -60,8 +61,22 @@ pub struct Scenario {
     pub workload: Workload,
     /// What else is on the network; each entry brings its own senders.
     pub background: Vec<Background>,
-    /// PAC's parameters, for [`Scheme::Pac`].
+    /// PAC's parameters, for [`Scheme::Pac`] and [`Scheme::Credit`].
     pub pac: Pac,
+    /// Parameters of [`Scheme::Ictcp`].
+    pub ictcp: Ictcp,
+    /// Parameters of [`Scheme::Shaper`].
+    pub shaper: Shaper,
+    /// Parameters of [`Scheme::M21`].
+    pub m21: M21,
+    /// Parameters of [`Scheme::Hwatch`].
+    pub hwatch: Hwatch,
+    /// Parameters of [`Scheme::Dctcp`].
+    pub dctcp: Dctcp,
+    /// The switches' RED for [`Scheme::Red`] and [`Scheme::Ecn`], which say by themselves whether it marks.
+    pub red: Red,
+    /// Parameters of [`Scheme::FixedWindow`].
+    pub fixed_window: FixedWindow,
 }
 
 impl Default for Scenario {
@@ -79,6 +94,13 @@ impl Default for Scenario {
             workload: Workload::default(),
             background: Vec::new(),
             pac: Pac::default(),
+            ictcp: Ictcp::default(),
+            shaper: Shaper::default(),
+            m21: M21::default(),
+            hwatch: Hwatch::default(),
+            dctcp: Dctcp::default(),
+            red: Red::default(),
+            fixed_window: FixedWindow::default(),
         }
     }
 }
@@ -100,6 +122,13 @@ impl Scenario {
     /// The first fault found.
     pub fn check(&self) -> Result<(), Invalid> {
         check::check(self)
+    }
+
+    /// The scenario with what its scheme says about endpoints and switches written into `tcp` and `switch`: what a
+    /// run looks at. A scheme that sits in a shim leaves them as they are.
+    #[must_use]
+    pub fn resolved(&self) -> Self {
+        preset::resolve(self)
     }
 }
 

@@ -1,9 +1,10 @@
 //! Which scheme guards the receiver, and with what parameters.
 
-use ackgate_control::units::Span;
+use ackgate_control::units::{Rate, Span};
 use serde::Deserialize;
 
 use super::human;
+use super::switch::Capacity;
 
 /// A scheme by name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
@@ -14,15 +15,57 @@ pub enum Scheme {
     None,
     /// Proactive ACK Control, as published, in the receivers' shim slot.
     Pac,
+    /// PAC with exact credit: what ACKs trigger is granted by the advertised window. Parameters are PAC's.
+    Credit,
+    /// ICTCP in the receivers' shim slot: receive windows by available bandwidth.
+    Ictcp,
+    /// A constant-rate ACK shaper in the receivers' shim slot (PAC §II-D).
+    Shaper,
+    /// M21TCP-A: switches count flows, senders cap their windows.
+    M21,
+    /// HWatch in the shim slots of senders and receivers.
+    Hwatch,
+    /// Senders run DCTCP, switches mark above a threshold.
+    Dctcp,
+    /// Switches run RED and mark, senders react as RFC 3168 has it ("ECNTCP").
+    Ecn,
+    /// Switches run RED and drop.
+    Red,
+    /// Congestion windows are pinned (PAC §II-B).
+    FixedWindow,
 }
 
 impl Scheme {
+    /// All schemes, in the order of their papers.
+    pub const ALL: [Self; 11] = [
+        Self::None,
+        Self::Pac,
+        Self::Credit,
+        Self::Ictcp,
+        Self::Shaper,
+        Self::M21,
+        Self::Hwatch,
+        Self::Dctcp,
+        Self::Ecn,
+        Self::Red,
+        Self::FixedWindow,
+    ];
+
     /// The name as scenario files and reports have it.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::None => "none",
             Self::Pac => "pac",
+            Self::Credit => "credit",
+            Self::Ictcp => "ictcp",
+            Self::Shaper => "shaper",
+            Self::M21 => "m21",
+            Self::Hwatch => "hwatch",
+            Self::Dctcp => "dctcp",
+            Self::Ecn => "ecn",
+            Self::Red => "red",
+            Self::FixedWindow => "fixed-window",
         }
     }
 }
@@ -72,4 +115,153 @@ pub enum RttSource {
     Handshake,
     /// The timestamps option; needs `tcp.timestamps`.
     Timestamps,
+}
+
+/// ICTCP's parameters; defaults are the published ones.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Ictcp {
+    /// Capacity of the receiver's interface; `network.rate` when absent.
+    #[serde(deserialize_with = "human::some_rate")]
+    pub rate: Option<Rate>,
+    /// Share of the capacity that is to be used, in (0, 1].
+    pub headroom: f64,
+    /// Weight of the past in the measured throughput, in [0, 1).
+    pub history: f64,
+    /// gamma1: below, the window is what limits a connection.
+    pub gamma1: f64,
+    /// gamma2: above, the window is wasted on a connection. PAC Table I: 0.5; Table II (ns-2): 0.15.
+    pub gamma2: f64,
+    /// Least window, and that of a new connection, in segments.
+    pub min_window: u32,
+    /// Windows above the mean shrink while less than this share of the capacity is available, 0 to 1.
+    pub fairness: f64,
+    /// A connection silent for this long starts anew.
+    #[serde(deserialize_with = "human::span")]
+    pub idle: Span,
+}
+
+impl Default for Ictcp {
+    fn default() -> Self {
+        Self {
+            rate: None,
+            headroom: 0.9,
+            history: 0.75,
+            gamma1: 0.1,
+            gamma2: 0.5,
+            min_window: 2,
+            fairness: 0.2,
+            idle: Span::millis(200),
+        }
+    }
+}
+
+/// The ACK shaper's parameters.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Shaper {
+    /// ACKs per second (PAC §II-D: 40 000, 60 000 and 80 000).
+    pub rate: u32,
+    /// Most ACKs held at once; beyond, they pass. At most one second's.
+    pub queue: u32,
+}
+
+impl Default for Shaper {
+    fn default() -> Self {
+        Self { rate: 60_000, queue: 4_096 }
+    }
+}
+
+/// M21TCP-A's parameters.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct M21 {
+    /// B of Eq. 1, what senders are told of the switch port's buffer; `switch.buffer` when absent.
+    #[serde(deserialize_with = "human::some_bytes")]
+    pub buffer: Option<u64>,
+    /// MHS of Eq. 1, bytes.
+    pub header: u32,
+    /// Silence after which a flow no longer counts; `"off"` for the paper's list, which only grows.
+    #[serde(deserialize_with = "human::span_or_off")]
+    pub expiry: Option<Span>,
+    /// Flows that a port remembers at most.
+    pub flows: u32,
+    /// Which header carries the number of senders.
+    pub field: HeaderField,
+}
+
+impl Default for M21 {
+    fn default() -> Self {
+        Self { buffer: None, header: 42, expiry: Some(Span::secs(1)), flows: 65_536, field: HeaderField::Tcp }
+    }
+}
+
+/// Where M21TCP-A's number of senders stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum HeaderField {
+    /// An IP option of 4 bytes.
+    Ip,
+    /// A TCP option of 8 bytes.
+    #[default]
+    Tcp,
+}
+
+/// HWatch's parameters; defaults are the paper's (§IV, §V).
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Hwatch {
+    /// Probes before each SYN, 1 to 100; the senders' initial window in segments.
+    pub probes: u32,
+    /// Time over which they are sent; half of `network.rtt` when absent.
+    #[serde(deserialize_with = "human::some_span")]
+    pub probe_span: Option<Span>,
+    /// Rate at which the token bucket of SYN-ACKs fills; `network.rate` when absent.
+    #[serde(deserialize_with = "human::some_rate")]
+    pub rate: Option<Rate>,
+    /// Time in which a full bucket is received; half of `network.rtt` when absent.
+    #[serde(deserialize_with = "human::some_span")]
+    pub drain: Option<Span>,
+    /// Longest time that a SYN-ACK is held.
+    #[serde(deserialize_with = "human::span")]
+    pub max_hold: Span,
+    /// Least window in segments.
+    pub min_window: u32,
+}
+
+impl Default for Hwatch {
+    fn default() -> Self {
+        Self { probes: 10, probe_span: None, rate: None, drain: None, max_hold: Span::millis(100), min_window: 1 }
+    }
+}
+
+/// What [`Scheme::Dctcp`] sets; the rest stands in `tcp`.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Dctcp {
+    /// K: an arriving ECN-capable frame is marked when the queue before it is larger. PAC Table II: 10 packets at
+    /// 1 Gb/s, 65 at 10 Gb/s.
+    pub mark_above: Capacity,
+    /// Whether SYN and SYN-ACK are ECN-capable too (ECN+, as in PAC's runs).
+    pub ecn_syn: bool,
+}
+
+impl Default for Dctcp {
+    fn default() -> Self {
+        Self { mark_above: Capacity::Packets(10), ecn_syn: true }
+    }
+}
+
+/// What [`Scheme::FixedWindow`] sets.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct FixedWindow {
+    /// Congestion window of every sender, in segments.
+    pub segments: u32,
+}
+
+impl Default for FixedWindow {
+    fn default() -> Self {
+        Self { segments: 1 }
+    }
 }

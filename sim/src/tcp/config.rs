@@ -1,9 +1,11 @@
 //! TCP settings in the units that endpoints count in: bytes and picoseconds.
 
+use ackgate_control::m21;
 use ackgate_control::rto::RtoConfig;
 
 use crate::engine::Ps;
-use crate::scenario::{CongestionControl, EcnMode, Scenario};
+use crate::scenario::{CongestionControl, EcnMode, Scenario, Scheme};
+use crate::settings;
 
 /// Settings of the endpoints of one group of connections.
 #[derive(Clone, Debug)]
@@ -48,8 +50,10 @@ pub struct TcpConfig {
     pub validate_window: bool,
     /// Upper end of a uniformly random lateness of every timer.
     pub timer_jitter: Ps,
-    /// Bytes of a frame before and behind TCP's options and payload.
+    /// Bytes of a frame before and behind TCP's options and payload; M21TCP-A's field is among them.
     pub header: u8,
+    /// M21TCP-A's cap.
+    pub cap: Option<m21::Cap>,
 }
 
 impl TcpConfig {
@@ -60,6 +64,8 @@ impl TcpConfig {
         let mss = tcp.payload();
         let segments = |n: u32| n.saturating_mul(mss);
         let ecn = tcp.ecn_for(cc);
+        let cap = if scenario.scheme == Scheme::M21 { settings::m21_cap(scenario).ok() } else { None };
+        let field = if cap.is_some() { settings::m21_field(scenario).bytes() } else { 0 };
         Self {
             mss,
             announced_mss: u16::try_from(tcp.mss).unwrap_or(u16::MAX),
@@ -88,7 +94,8 @@ impl TcpConfig {
             idle_restart: tcp.idle_restart,
             validate_window: tcp.validate_window,
             timer_jitter: Ps::from_span(scenario.host.timer_jitter),
-            header: u8::try_from(20 + scenario.network.framing.in_buffer()).unwrap_or(u8::MAX),
+            header: u8::try_from(20 + scenario.network.framing.in_buffer() + field).unwrap_or(u8::MAX),
+            cap,
         }
     }
 }

@@ -78,13 +78,18 @@ impl Endpoint {
     #[inline]
     #[must_use]
     pub fn deadline(&self) -> Ps {
-        self.sender.deadline.min(self.receiver.ack_deadline)
+        self.sender.deadline.min(self.sender.turn_at).min(self.receiver.ack_deadline)
     }
 
     /// A segment arrives.
     #[inline]
     pub fn handle_segment(&mut self, now: Ps, packet: &Packet, config: &TcpConfig, random: &mut Random) -> Arrived {
         let mut arrived = Arrived::default();
+        if packet.is_stamped() {
+            self.receiver.echo.handle_packet(packet.senders);
+        } else {
+            self.sender.handle_number(packet.senders);
+        }
         if self.state != State::Established && !self.handle_handshake(now, packet, config, random, &mut arrived) {
             return arrived;
         }
@@ -157,6 +162,9 @@ impl Endpoint {
         if self.receiver.ack_deadline <= now {
             self.receiver.ack_deadline = Ps::NEVER;
             self.receiver.ack_now = true;
+        }
+        if self.sender.turn_at <= now {
+            self.sender.turn_at = Ps::NEVER;
         }
         if self.sender.deadline > now {
             return false;

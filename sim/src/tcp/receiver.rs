@@ -1,6 +1,7 @@
 //! The receiving half: puts segments in order, and decides what is acknowledged when (RFC 5681 §4.2), with SACK blocks
 //! (RFC 2018), ECN echo (RFC 3168 §6.1.3) or DCTCP's exact echo (RFC 8257 §3.2).
 
+use ackgate_control::m21::Echo;
 use ackgate_control::segment::Flags;
 
 use super::config::TcpConfig;
@@ -30,6 +31,8 @@ pub struct Receiver {
     pub(super) ece: bool,
     /// TSval to echo.
     pub(super) ts_recent: u32,
+    /// M21TCP-A's number of senders, for the next ACK.
+    pub(super) echo: Echo,
     /// Offset of the last ACK sent.
     last_ack: u64,
     /// Data segments that arrived, copies included.
@@ -147,6 +150,9 @@ impl Receiver {
         packet.window = u16::try_from(config.rwnd >> config.wscale).unwrap_or(u16::MAX);
         if self.ece {
             packet.flags |= Flags::ECE;
+        }
+        if packet.payload == 0 {
+            packet.senders = self.echo.number();
         }
         if config.sack && !self.beyond.is_empty() {
             let blocks = self.beyond.iter().take(SACK_BLOCKS);

@@ -9,6 +9,7 @@
 //!    timer.
 //! 3. A window that an ACK without news shrinks is ignored, as Linux does (RFC 9293 §3.10.7.4 leaves it open).
 
+use ackgate_control::m21::{self, Allowance};
 use ackgate_control::rto::Rto;
 use ackgate_control::segment::Flags;
 use ackgate_control::seq::SeqNumber;
@@ -104,6 +105,11 @@ pub struct Sender {
     /// What was counted so far.
     pub counters: Counters,
     board: Option<Box<Scoreboard>>,
+    /// M21TCP-A's cap, and whose turn it is when that is below a segment.
+    cap: Option<m21::Cap>,
+    turns: m21::Turns,
+    /// When it is this sender's turn, [`Ps::NEVER`] while it does not wait for one.
+    pub(super) turn_at: Ps,
 }
 
 impl Sender {
@@ -138,6 +144,9 @@ impl Sender {
             peer_wscale: 0,
             counters: Counters::default(),
             board: config.sack.then(Box::default),
+            cap: config.cap,
+            turns: m21::Turns::default(),
+            turn_at: Ps::NEVER,
         }
     }
 
@@ -233,6 +242,38 @@ impl Sender {
         self.last_send = now;
     }
 
+    /// M21TCP-A: an ACK echoes how many senders there are.
+    #[inline]
+    pub(super) fn handle_number(&mut self, senders: u32) {
+        if let Some(cap) = &mut self.cap {
+            cap.handle_ack(senders);
+        }
+    }
+
+    fn allowance(&self, config: &TcpConfig) -> Allowance {
+        self.cap.map_or(Allowance::Unlimited, |cap| cap.allowance(config.mss))
+    }
+
+    /// M21TCP-A Eq. 2: the congestion window is the smaller of its own and the cap.
+    fn cap_window(&mut self, config: &TcpConfig) {
+        let cap = match self.allowance(config) {
+            Allowance::Unlimited => return,
+            Allowance::Window(bytes) => bytes.max(config.mss),
+            Allowance::OneIn(_) => config.mss,
+        };
+        self.window.cwnd = self.window.cwnd.min(cap);
+    }
+
+    /// Whether it is this sender's turn to send one segment of new data; else it has been noted when.
+    fn has_turn(&mut self, now: Ps, rounds: u32, random: &mut Random) -> bool {
+        let draw = (random.bits() >> 32) as u32;
+        let turn = Ps::from_time(self.turns.next(now.to_time(), self.srtt().to_span(), rounds, draw));
+        if turn > now {
+            self.turn_at = turn;
+        }
+        turn <= now
+    }
+
     #[inline]
     pub(super) fn handle_ack(
         &mut self,
@@ -273,6 +314,9 @@ impl Sender {
             self.window.cwnd = self.window.ssthresh.max(config.mss);
             self.ece_recover = self.nxt;
             self.cwr = true;
+        }
+        if self.cap.is_some() && self.phase != Phase::Recovery {
+            self.cap_window(config);
         }
     }
 
@@ -473,6 +517,16 @@ impl Sender {
         if self.nxt >= self.limit() {
             return None;
         }
+        if self.cap.is_some() {
+            self.cap_window(config);
+            if let Allowance::OneIn(rounds) = self.allowance(config)
+                && self.nxt == self.una
+                && self.nxt == self.max
+                && !self.has_turn(now, rounds, random)
+            {
+                return None;
+            }
+        }
         let mut allowed = u64::from(self.window.cwnd);
         if self.phase == Phase::Open && self.dupacks > 0 && config.limited_transmit {
             allowed += u64::from(self.dupacks.min(2) * config.mss);
@@ -592,6 +646,9 @@ impl Sender {
                 self.counters.fast_retransmits += u64::from(self.phase == Phase::Recovery);
             }
         } else {
+            if self.cap.is_some() {
+                self.turns.handle_sent(now.to_time());
+            }
             if self.timed_end == 0 {
                 self.timed_end = end;
                 self.timed_at = now;
