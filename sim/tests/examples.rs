@@ -36,3 +36,24 @@ fn the_paper_s_setting_is_what_it_says() {
     let (senders, workload) = (scenario.senders, scenario.workload.clone());
     assert_eq!(scenario, Scenario { senders, workload, ..Scenario::default() });
 }
+
+#[test]
+fn the_manual_names_every_key_and_figure() {
+    let manual = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/simulating.md");
+    let manual = std::fs::read_to_string(manual).expect("docs/simulating.md is there");
+    let quoted = |name: &str| manual.contains(&format!("`{name}`"));
+    for key in ackgate_sim::scenario::schema::keys() {
+        let name = key.path.rsplit('.').next().expect("a key has a name");
+        assert!(quoted(name), "`{}` is not in docs/simulating.md", key.path);
+        let kind = key.kind.filter(|_| key.path.starts_with("workload."));
+        assert!(kind.is_none_or(|kind| manual.contains(&format!("`kind = \"{kind}\"`"))), "{}", key.path);
+    }
+    let report = ackgate_sim::output::flat::json(&Default::default());
+    for field in report.as_object().expect("a report is an object").keys() {
+        assert!(quoted(field), "the figure `{field}` is not in docs/simulating.md");
+    }
+    for file in examples() {
+        let name = file.file_name().expect("a file").to_string_lossy().into_owned();
+        assert!(quoted(&name), "{name} is not in docs/simulating.md");
+    }
+}

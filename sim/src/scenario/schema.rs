@@ -53,10 +53,14 @@ fn table(document: &Document, path: &str, kind: Option<&str>, keys: &mut Vec<Key
                 table(document, &inner, kind, keys);
             }
             _ if *part == "background" => table(document, "background.0", kind, keys),
-            _ => match answer(document, &inner, "[[]]") {
-                Some(Problem::WrongType { wanted, .. }) => keys.push(takes(wanted)),
-                _ => keys.push(takes("a list".into())),
-            },
+            _ => {
+                // What takes an empty list takes a list, of what it wants as an element.
+                let list = if answer(document, &inner, "[]").is_some() { "" } else { "a list, each " };
+                match answer(document, &inner, "[[]]") {
+                    Some(Problem::WrongType { wanted, .. }) => keys.push(takes(format!("{list}{wanted}"))),
+                    _ => keys.push(takes("a list".into())),
+                }
+            }
         }
     }
 }
@@ -86,6 +90,7 @@ mod tests {
         assert_eq!(find("workload.volume").kind.as_deref(), Some("rounds"));
         assert_eq!(find("background.0.workload.mean_gap").kind.as_deref(), Some("epochs"));
         assert_eq!(find("network.topology.spines").kind.as_deref(), Some("leaf-spine"));
+        assert_eq!(find("network.topology.senders_at").takes, "a list, each a string");
         assert!(keys.iter().all(|key| !key.path.contains(PROBE)));
     }
 }
