@@ -27,7 +27,7 @@
 
 array set par {
     rate 1e9 rtt 120e-6 buffer 96000 mss 1460 senders 8 bytes 64000 block 0 rounds 20
-    jitter 20e-6 seed 1 rtomin 0.2 rtoinit 1.0 iw 2 persistent 1 scheme newreno limited_transmit 0 timestamps 0 monitor 1 limit_s 4000 verbose 0
+    jitter 20e-6 seed 1 rtomin 0.2 rtoinit 1.0 iw 2 persistent 1 scheme newreno limited_transmit 0 timestamps 0 monitor 1 limit_s 40000 verbose 0
 }
 foreach arg $argv {
     if {![regexp {^([a-z_]+)=(.+)$} $arg -> key value] || ![info exists par($key)]} {

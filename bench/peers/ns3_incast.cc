@@ -15,6 +15,7 @@
 //  * Timestamps are off: with them a segment of 1460 bytes makes an IP packet of 1512, which a link of MTU 1500 splits.
 //  * SACK and Limited Transmit are off, and recovery is the classic one: the defaults are SACK and PRR.
 //  * The address helper puts an FqCoDel queue discipline on each device: removed, else the port is not drop-tail.
+//  * A connection is given up after six timeouts in a row by default, and its round would never end: not here.
 //  * Each segment is acknowledged (DelAckCount 1); the minimum RTO is 200 ms instead of 1 s, the clock's granularity 1 ms as it comes.
 //  * Frames are PPP: MSS + 40 + 2 bytes, without Ethernet's preamble and gap. The packet being sent is not in the queue.
 //  * TcpDctcp of 3.37 lets the window shrink below one segment, after which nothing can be sent and all stand still:
@@ -89,7 +90,7 @@ struct Settings
     bool persistent{true};
     bool limitedTransmit{false};
     std::string scheme{"newreno"};
-    double limit{4000};      // s of simulated time
+    double limit{40000};     // s of simulated time
     double wallLimit{600};   // s of real time
     bool verbose{false};
     std::string pcap{};      // prefix of the client's capture
@@ -464,6 +465,7 @@ SetTcp(const Settings& set)
     Config::SetDefault("ns3::TcpSocket::DelAckCount", UintegerValue(1));
     Config::SetDefault("ns3::TcpSocket::SndBufSize", UintegerValue(1 << 24));
     Config::SetDefault("ns3::TcpSocket::RcvBufSize", UintegerValue(1 << 24));
+    Config::SetDefault("ns3::TcpSocket::DataRetries", UintegerValue(1000000));
     Config::SetDefault("ns3::TcpSocket::ConnTimeout", TimeValue(Seconds(set.rtoinit)));
     Config::SetDefault("ns3::TcpSocketBase::MinRto", TimeValue(Seconds(set.rtomin)));
     Config::SetDefault("ns3::TcpSocketBase::Sack", BooleanValue(false));
