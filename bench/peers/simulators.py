@@ -95,12 +95,13 @@ def _ackgate(s: Setting, senders: int, seed: int, rounds: int) -> list[str]:
         "tcp.cc": s.cc, "tcp.mss": s.mss, "tcp.initial_window": s.initial_window,
         "tcp.rto_min": f"{s.rto_min_ms}ms", "tcp.rto_granularity": "1ms",
         "tcp.sack": "false", "tcp.limited_transmit": "false", "tcp.delayed_ack": "off",
-        "workload.rounds.volume": f"{s.bytes_per_sender(senders)}B", "workload.rounds.per": "sender",
-        "workload.rounds.direction": "push", "workload.rounds.connections": "persistent",
-        "workload.rounds.start_jitter": f"{s.jitter_us}us",
+        "workload.volume": f"{s.bytes_per_sender(senders)}B", "workload.per": "sender",
+        "workload.direction": "push", "workload.connections": "persistent",
+        "workload.start_jitter": f"{s.jitter_us}us",
     }
     if s.cc == "dctcp":
-        values["switch.discipline.ecn.mark_above"] = f"{s.mark_above}p"
+        values["switch.discipline"] = "ecn"
+        values["switch.discipline.mark_above"] = f"{s.mark_above}p"
     sets = [word for key, value in values.items() for word in ("--set", f"{key}={value}")]
     return [str(ACKGATE), "sim", "run", str(ROOT / "scenarios" / "incast-1g.toml"), "--json", *sets]
 
