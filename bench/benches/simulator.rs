@@ -26,14 +26,19 @@ fn main() -> anyhow::Result<()> {
                 runs = given.parse().with_context(|| format!("--runs takes a number, not `{given}`"))?;
                 ensure!(runs > 0, "--runs must be at least 1");
             }
-            flag if flag.starts_with('-') => bail!("unknown option `{flag}`: there is `--runs N`, and a part of a name"),
+            flag if flag.starts_with('-') => {
+                bail!("unknown option `{flag}`: there is `--runs N`, and a part of a name")
+            }
             _ => filter = Some(argument),
         }
     }
     let chosen: Vec<_> = cases::ALL.iter().filter(|case| case.name.contains(filter.as_deref().unwrap_or(""))).collect();
     ensure!(!chosen.is_empty(), "no case has `{}` in its name", filter.unwrap_or_default());
 
-    println!("{:<20} {:>12} {:>12} {:>12} {:>10} {:>9} {:>10}", "case", "packets/s", "least", "most", "events/pkt", "wall s", "peak MiB");
+    println!(
+        "{:<20} {:>12} {:>12} {:>12} {:>10} {:>9} {:>10}",
+        "case", "packets/s", "least", "most", "events/pkt", "wall s", "peak MiB"
+    );
     for case in chosen {
         report(case.name, &mut repeat(case.name, runs)?);
     }
