@@ -69,7 +69,7 @@ pub(crate) struct Arguments {
     batch: Option<u64>,
 
     /// What decides when an ACK may leave.
-    #[arg(long, value_enum, default_value = "pac")]
+    #[arg(long, value_enum, default_value = "pac", overrides_with = "guard")]
     guard: Policy,
 
     /// Have the kernel measure the BPF programs' run time per packet, which itself costs a little.

@@ -135,7 +135,8 @@ impl Pair {
                     Decision::Hold(out) if frame.len() > MAX_FRAME => {
                         // Too large for the ring: it passes after all, charged like any other release.
                         let trigger = account::trigger(&self.config, gate, flow, &out);
-                        (flow.held.sub(1), gate.held.sub(1));
+                        flow.held.sub(1);
+                        gate.held.sub(1);
                         account::charge(gate, flow, &out, trigger, self.now);
                         gate.passed.add(1);
                         wire::apply(&mut expected, &packet.layout, &account::edit(&self.config, flow, &out));

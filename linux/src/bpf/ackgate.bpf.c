@@ -20,7 +20,6 @@
 /* Unread bytes in the ring from which the daemon is woken even if it waits for something else. */
 #define RING_ALARM (RING_BYTES / 4)
 
-struct gate gate;
 struct books books;
 __u64 fixed_clock;
 
@@ -110,7 +109,7 @@ static __always_inline bool opens(const struct segment *segment, bool ingress)
 	return !ingress && !(segment->flags & (FIN | RST));
 }
 
-__noinline int remember(const struct flow_key *key)
+SUBPROGRAM int remember(const struct flow_key *key)
 {
 	struct flow_key *slot;
 	__u32 id;
@@ -251,7 +250,7 @@ int ingress(struct __sk_buff *skb)
 	flow = find_flow(&packet, true, &id);
 	if (!flow)
 		return TC_ACT_UNSPEC;
-	if (account_ingress(&gate, flow, &packet.segment, now)) {
+	if (account_ingress(flow, &packet.segment, now)) {
 		/* The wake-up is what counts; a record that is discarded carries it as well as one that is read. */
 		void *record = bpf_ringbuf_reserve(&ring, sizeof(__u64), 0);
 
@@ -299,14 +298,14 @@ int egress(struct __sk_buff *skb)
 	flow = find_flow(&packet, false, &id);
 	if (!flow)
 		return TC_ACT_UNSPEC;
-	if (account_egress(&gate, flow, &packet.segment, now, &out)) {
+	if (account_egress(flow, &packet.segment, now, &out)) {
 		if (since(now, get64(&gate.heartbeat)) <= settings.stale)
 			verdict = settings.take == TAKE_REDIRECT ? take_by_redirect(skb, &out, id, now)
 								 : take_by_ring(skb, &out, id, now);
 		if (verdict != TC_ACT_UNSPEC)
 			return verdict;
 		add64(&books.overflow, 1);
-		pass_after_all(&gate, flow, &out, now);
+		pass_after_all(flow, &out, now);
 	}
 	rewrite_window(skb, flow, &packet.segment, &out);
 	return TC_ACT_UNSPEC;

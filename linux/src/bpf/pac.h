@@ -20,6 +20,7 @@
 #define SWAP_TRIES 16
 
 const volatile struct settings settings;
+struct gate gate;
 
 struct outgoing {
 	__u32 class;
@@ -109,6 +110,7 @@ static __always_inline __u64 take_up_to64(__u64 *cell, __u64 n)
 {
 	__u64 now = get64(cell);
 
+#pragma clang loop unroll(disable)
 	for (int i = 0; i < SWAP_TRIES; i++) {
 		__u64 taken = min_u64(now, n);
 		__u64 seen = __sync_val_compare_and_swap(cell, now, now - taken);
@@ -124,6 +126,7 @@ static __always_inline __u32 take_up_to32(__u32 *cell, __u32 n)
 {
 	__u32 now = get32(cell);
 
+#pragma clang loop unroll(disable)
 	for (int i = 0; i < SWAP_TRIES; i++) {
 		__u32 taken = now < n ? now : n;
 		__u32 seen = __sync_val_compare_and_swap(cell, now, now - taken);
@@ -157,16 +160,16 @@ static __always_inline __u64 since(__u64 now, __u64 earlier)
 
 /* state.rs */
 
-static __always_inline __u64 in_flight(const struct gate *gate)
+static __always_inline __u64 in_flight(void)
 {
-	return saturating_sub(get64(&gate->owed), get64(&gate->written_off));
+	return saturating_sub(get64(&gate.owed), get64(&gate.written_off));
 }
 
-static __always_inline bool admits(const struct gate *gate, __u64 trigger)
+static __always_inline bool admits(__u64 trigger)
 {
-	__u64 bytes = in_flight(gate);
+	__u64 bytes = in_flight();
 
-	return bytes == 0 || bytes + trigger <= get64(&gate->threshold);
+	return bytes == 0 || bytes + trigger <= get64(&gate.threshold);
 }
 
 static __always_inline __u64 round_trip(const struct flow *flow)
@@ -198,65 +201,63 @@ static __always_inline __u64 next_threshold(__u64 threshold, __u64 cap, __u64 ma
 	return min_u64(threshold * 2, cap);
 }
 
-static __always_inline void correct(struct gate *gate, __u64 now_bandwidth, __u64 usual, __u64 marked, __u64 frames,
+static __always_inline void correct(__u64 now_bandwidth, __u64 usual, __u64 marked, __u64 frames,
 				    __u64 charged)
 {
-	__u64 scaled = get64(&gate->smooth_in_flight) * (now_bandwidth * 1024 / max_u64(usual, 1)) / 1024;
+	__u64 scaled = get64(&gate.smooth_in_flight) * (now_bandwidth * 1024 / max_u64(usual, 1)) / 1024;
 	__u64 target = frames > 0 ? scaled * 2 * frames / (2 * frames - marked) : scaled;
-	__u64 excess = saturating_sub(in_flight(gate), max_u64(target, charged));
+	__u64 excess = saturating_sub(in_flight(), max_u64(target, charged));
 
 	if (excess > 0) {
-		add64(&gate->written_off, excess);
-		add64(&gate->corrections, 1);
+		add64(&gate.written_off, excess);
+		add64(&gate.corrections, 1);
 	}
 }
 
 /* Once per control interval: kept out of line, away from the path of every packet. */
-__noinline int end_interval(struct gate *gate, __u64 elapsed)
+SUBPROGRAM int end_interval(__u64 elapsed)
 {
 	__u64 bytes, frames, marked, charged, now_bandwidth, usual, owed, written_off;
 	bool held;
 
-	if (!gate)
-		return 0;
-	bytes = take64(&gate->interval_bytes);
-	frames = take64(&gate->interval_frames);
-	marked = min_u64(take64(&gate->interval_marked), frames);
-	charged = take64(&gate->interval_charged);
+	bytes = take64(&gate.interval_bytes);
+	frames = take64(&gate.interval_frames);
+	marked = min_u64(take64(&gate.interval_marked), frames);
+	charged = take64(&gate.interval_charged);
 	if (frames > 0)
-		set64(&gate->threshold, next_threshold(get64(&gate->threshold), get64(&gate->cap), marked, frames));
-	held = get64(&gate->held) > 0;
+		set64(&gate.threshold, next_threshold(get64(&gate.threshold), get64(&gate.cap), marked, frames));
+	held = get64(&gate.held) > 0;
 	if (bytes == 0 && !held)
 		return 0;
 	now_bandwidth = bandwidth(bytes, elapsed);
-	usual = get64(&gate->smooth_bandwidth);
+	usual = get64(&gate.smooth_bandwidth);
 	if (held && now_bandwidth * 1000 <= usual * settings.lambda_permille)
-		correct(gate, now_bandwidth, usual, marked, frames, charged);
-	set64(&gate->smooth_bandwidth, smooth(usual, now_bandwidth));
-	set64(&gate->smooth_in_flight, smooth(get64(&gate->smooth_in_flight), in_flight(gate)));
-	owed = get64(&gate->owed);
-	written_off = get64(&gate->written_off);
+		correct(now_bandwidth, usual, marked, frames, charged);
+	set64(&gate.smooth_bandwidth, smooth(usual, now_bandwidth));
+	set64(&gate.smooth_in_flight, smooth(get64(&gate.smooth_in_flight), in_flight()));
+	owed = get64(&gate.owed);
+	written_off = get64(&gate.written_off);
 	if (written_off > owed)
-		replace64(&gate->written_off, written_off, owed);
+		replace64(&gate.written_off, written_off, owed);
 	return 0;
 }
 
-static __always_inline void roll(struct gate *gate, __u64 now)
+static __always_inline void roll(__u64 now)
 {
-	__u64 start = get64(&gate->interval_start), elapsed;
+	__u64 start = get64(&gate.interval_start), elapsed;
 
 	if (start == 0) {
-		replace64(&gate->interval_start, 0, now);
+		replace64(&gate.interval_start, 0, now);
 		return;
 	}
 	elapsed = since(now, start);
-	if (elapsed < max_u64(get64(&gate->mean_rtt), settings.min_interval) ||
-	    !replace64(&gate->interval_start, start, now))
+	if (elapsed < max_u64(get64(&gate.mean_rtt), settings.min_interval) ||
+	    !replace64(&gate.interval_start, start, now))
 		return;
-	end_interval(gate, elapsed);
+	end_interval(elapsed);
 }
 
-static __always_inline void roll_flow(struct gate *gate, struct flow *flow, __u64 now)
+static __always_inline void roll_flow(struct flow *flow, __u64 now)
 {
 	__u64 start = get64(&flow->interval_start), elapsed = since(now, start);
 	__u64 bytes, now_bandwidth, before;
@@ -279,38 +280,41 @@ static __always_inline void roll_flow(struct gate *gate, struct flow *flow, __u6
 	} else {
 		set32(&flow->slow_intervals, 0);
 	}
-	set64(&gate->mean_rtt, smooth(get64(&gate->mean_rtt), round_trip(flow)));
+	set64(&gate.mean_rtt, smooth(get64(&gate.mean_rtt), round_trip(flow)));
 }
 
-static __always_inline bool engage(struct gate *gate, struct flow *flow)
+static __always_inline bool engage(struct flow *flow)
 {
 	if (any_flag(flow, FLOW_ENGAGED))
 		return false;
 	raise_flags(flow, FLOW_ENGAGED);
-	add64(&gate->engaged, 1);
+	add64(&gate.engaged, 1);
 	return true;
 }
 
-static __always_inline void disengage(struct gate *gate, struct flow *flow)
+static __always_inline void disengage(struct flow *flow)
 {
 	if (any_flag(flow, FLOW_ENGAGED)) {
 		lower_flags(flow, FLOW_ENGAGED);
-		take_up_to64(&gate->engaged, 1);
+		take_up_to64(&gate.engaged, 1);
 	}
 }
 
-static __always_inline void void_debt(struct gate *gate, struct flow *flow)
+SUBPROGRAM int void_debt(struct flow *flow)
 {
 	__u64 debt;
 
+	if (!flow)
+		return 0;
 	if (get32(&flow->owed) == 0)
-		return;
+		return 0;
 	debt = take32(&flow->owed);
 	if (debt > 0) {
-		add64(&gate->owed, -debt);
-		take_up_to64(&gate->written_off, debt);
-		add64(&gate->voided, debt);
+		add64(&gate.owed, -debt);
+		take_up_to64(&gate.written_off, debt);
+		add64(&gate.voided, debt);
 	}
+	return 0;
 }
 
 /* credit.rs */
@@ -333,10 +337,10 @@ static __always_inline __u32 later(__u32 a, __u32 b)
 	return seq_distance(a, b) < 0 ? b : a;
 }
 
-static __always_inline __u32 share(const struct gate *gate, const struct flow *flow)
+static __always_inline __u32 share(const struct flow *flow)
 {
 	__u64 mss = max_u32(get32(&flow->mss), 1);
-	__u64 wire = get64(&gate->threshold) / max_u64(get64(&gate->engaged), 1);
+	__u64 wire = get64(&gate.threshold) / max_u64(get64(&gate.engaged), 1);
 	__u64 payload = wire * mss / (mss + get32(&flow->header));
 
 	return min_u64(max_u64(payload, LEAST_SEGMENTS * mss), 1u << 30);
@@ -368,10 +372,10 @@ static __always_inline __u32 credit_cost(const struct flow *flow, const struct o
 	return ahead_of(to, from);
 }
 
-static __always_inline __u32 grant(const struct gate *gate, const struct flow *flow, const struct outgoing *out)
+static __always_inline __u32 grant(const struct flow *flow, const struct outgoing *out)
 {
 	__u32 offered = (__u32)out->window << (out->shift & 15);
-	__u32 wanted = share(gate, flow);
+	__u32 wanted = share(flow);
 
 	wanted = wanted < offered ? wanted : offered;
 	return out->ack + (wanted >> (out->shift & 15) << (out->shift & 15));
@@ -386,7 +390,7 @@ static __always_inline void price(const struct flow *flow, const struct outgoing
 	trigger->moves_edge = true;
 }
 
-static __always_inline void credit_trigger(const struct gate *gate, const struct flow *flow, const struct outgoing *out,
+static __always_inline void credit_trigger(const struct flow *flow, const struct outgoing *out,
 					   struct trigger *trigger)
 {
 	bool moves = out->class == CLASS_DATA ? !can_go_on(flow, out->ack)
@@ -394,7 +398,7 @@ static __always_inline void credit_trigger(const struct gate *gate, const struct
 	__u32 to = kept_edge(flow, out);
 
 	if (moves)
-		to = later(grant(gate, flow, out), to);
+		to = later(grant(flow, out), to);
 	price(flow, out, to, trigger);
 }
 
@@ -413,21 +417,21 @@ static __always_inline __u16 credit_window(const struct flow *flow, const struct
 
 /* account.rs */
 
-static __always_inline void close_handshake(struct gate *gate, struct flow *flow)
+static __always_inline void close_handshake(struct flow *flow)
 {
 	if (any_flag(flow, FLOW_HALF_OPEN)) {
 		lower_flags(flow, FLOW_HALF_OPEN);
-		take_up_to64(&gate->half_open, 1);
+		take_up_to64(&gate.half_open, 1);
 	}
 }
 
-__noinline int open_flow(struct gate *gate, struct flow *flow, __u64 now)
+SUBPROGRAM int open_flow(struct flow *flow, __u64 now)
 {
-	if (!gate || !flow)
+	if (!flow)
 		return 0;
-	void_debt(gate, flow);
-	disengage(gate, flow);
-	close_handshake(gate, flow);
+	void_debt(flow);
+	disengage(flow);
+	close_handshake(flow);
 	set32(&flow->flags, FLOW_KNOWN);
 	set64(&flow->last_seen, now);
 	set64(&flow->last_active, now);
@@ -449,13 +453,13 @@ __noinline int open_flow(struct gate *gate, struct flow *flow, __u64 now)
 	return 0;
 }
 
-static __always_inline void start_handshake(struct gate *gate, struct flow *flow)
+static __always_inline void start_handshake(struct flow *flow)
 {
 	raise_flags(flow, FLOW_HALF_OPEN);
-	add64(&gate->half_open, 1);
+	add64(&gate.half_open, 1);
 }
 
-static __always_inline void sample_handshake(struct gate *gate, struct flow *flow, const struct segment *segment,
+static __always_inline void sample_handshake(struct flow *flow, const struct segment *segment,
 					     __u64 now)
 {
 	__u64 start = take64(&flow->handshake_start);
@@ -464,7 +468,7 @@ static __always_inline void sample_handshake(struct gate *gate, struct flow *flo
 		__u64 rtt = min_u64(since(now, start), LONGEST_RTT);
 
 		set32(&flow->rtt, rtt);
-		set64(&gate->mean_rtt, smooth(get64(&gate->mean_rtt), rtt));
+		set64(&gate.mean_rtt, smooth(get64(&gate.mean_rtt), rtt));
 	}
 }
 
@@ -497,25 +501,28 @@ static __always_inline void end_response(struct flow *flow)
 }
 
 /* Books a debt. */
-static __always_inline void owe(struct gate *gate, struct flow *flow, __u64 bytes)
+static __always_inline void owe(struct flow *flow, __u64 bytes)
 {
 	__u32 wire = min_u64(min_u64(bytes, ~0u), ~0u - get32(&flow->owed));
 
 	add32(&flow->owed, wire);
-	add64(&gate->owed, wire);
-	add64(&gate->interval_charged, wire);
+	add64(&gate.owed, wire);
+	add64(&gate.interval_charged, wire);
 }
 
-static __always_inline void receive(struct gate *gate, struct flow *flow, const struct segment *segment, __u64 now)
+SUBPROGRAM int receive(struct flow *flow, const struct segment *segment, __u64 now)
 {
-	__u32 wire = wire_bytes(segment), paid, frame, end;
+	__u32 wire, paid, frame, end;
 	__u64 pause;
 
+	if (!flow || !segment)
+		return 0;
+	wire = wire_bytes(segment);
 	paid = take_up_to32(&flow->owed, wire);
-	add64(&gate->owed, -(__u64)paid);
-	add64(&gate->bytes, wire);
-	add64(&gate->interval_bytes, wire);
-	add64(&gate->interval_frames, segment->frames);
+	add64(&gate.owed, -(__u64)paid);
+	add64(&gate.bytes, wire);
+	add64(&gate.interval_bytes, wire);
+	add64(&gate.interval_frames, segment->frames);
 	pause = since(now, get64(&flow->last_active));
 	set64(&flow->last_active, now);
 	set32(&flow->header, segment->header);
@@ -523,10 +530,10 @@ static __always_inline void receive(struct gate *gate, struct flow *flow, const 
 	if (frame > get32(&flow->mss))
 		set32(&flow->mss, frame);
 	if (segment->ce) {
-		add64(&gate->interval_marked, segment->frames);
+		add64(&gate.interval_marked, segment->frames);
 		raise_flags(flow, FLOW_AVOIDANCE);
 	}
-	roll_flow(gate, flow, now);
+	roll_flow(flow, now);
 	add32(&flow->interval_bytes, segment->payload);
 
 	end = segment_end(segment);
@@ -547,55 +554,57 @@ static __always_inline void receive(struct gate *gate, struct flow *flow, const 
 		if (segment->flags & FIN)
 			raise_flags(flow, FLOW_CLOSING | FLOW_PEER_DONE);
 		if (has_no_more(flow)) {
-			void_debt(gate, flow);
-			disengage(gate, flow);
-		} else if (engage(gate, flow) && governs(flow)) {
-			owe(gate, flow, flow_wire(flow, remaining(flow, end)));
+			void_debt(flow);
+			disengage(flow);
+		} else if (engage(flow) && governs(flow)) {
+			owe(flow, flow_wire(flow, remaining(flow, end)));
 		}
 	} else {
-		add64(&gate->lost, 1);
+		add64(&gate.lost, 1);
 		if (get32(&flow->held) > 0 && seq_distance(end, get32(&flow->ack_high)) <= 0 &&
 		    seq_distance(end, get32(&flow->released_ack)) > 0)
 			raise_flags(flow, FLOW_OVERTAKEN);
 	}
+	return 0;
 }
 
-static __always_inline bool account_ingress(struct gate *gate, struct flow *flow, const struct segment *segment,
-					    __u64 now)
+SUBPROGRAM int account_ingress(struct flow *flow, const struct segment *segment, __u64 now)
 {
 	__u64 wanted;
 
-	roll(gate, now);
-	add64(&gate->arrivals, 1);
+	if (!flow || !segment)
+		return 0;
+	roll(now);
+	add64(&gate.arrivals, 1);
 	if (segment->flags & SYN) {
 		if (!(segment->flags & ACK)) {
-			open_flow(gate, flow, now);
-			start_handshake(gate, flow);
+			open_flow(flow, now);
+			start_handshake(flow);
 		} else if (segment->wscale == NO_WSCALE) {
 			set32(&flow->scale, 0);
 		}
-		sample_handshake(gate, flow, segment, now);
+		sample_handshake(flow, segment, now);
 	} else if (!any_flag(flow, FLOW_KNOWN)) {
-		open_flow(gate, flow, now);
+		open_flow(flow, now);
 	}
 	set64(&flow->last_seen, now);
 	if (segment->flags & RST) {
-		close_handshake(gate, flow);
+		close_handshake(flow);
 		raise_flags(flow, FLOW_CLOSING);
-		void_debt(gate, flow);
-		disengage(gate, flow);
+		void_debt(flow);
+		disengage(flow);
 	} else if (!(segment->flags & SYN)) {
 		if (any_flag(flow, FLOW_HALF_OPEN)) {
-			sample_handshake(gate, flow, segment, now);
-			close_handshake(gate, flow);
+			sample_handshake(flow, segment, now);
+			close_handshake(flow);
 		}
 		if (segment->payload > 0 || segment->flags & FIN)
-			receive(gate, flow, segment, now);
+			receive(flow, segment, now);
 	}
 	if (settings.timestamps)
 		sample_timestamp(flow, segment, now);
-	wanted = get64(&gate->wanted);
-	return wanted > 0 && admits(gate, wanted) && replace64(&gate->wanted, wanted, 0);
+	wanted = get64(&gate.wanted);
+	return wanted > 0 && admits(wanted) && replace64(&gate.wanted, wanted, 0);
 }
 
 static __always_inline __u32 increment(const struct flow *flow, __u32 acked, const struct outgoing *out)
@@ -609,49 +618,55 @@ static __always_inline __u32 increment(const struct flow *flow, __u32 acked, con
 	return settings.per_byte_growth ? acked : mss;
 }
 
-static __always_inline void trigger_of(const struct gate *gate, const struct flow *flow, const struct outgoing *out,
-				       struct trigger *trigger)
+SUBPROGRAM int trigger_of(const struct flow *flow, const struct outgoing *out, struct trigger *trigger)
 {
-	__u32 mss = get32(&flow->mss), window = get32(&flow->window), response, acked;
+	__u32 mss, window, response, acked;
 	__u64 most;
 	bool hole;
 
+	if (!flow || !out || !trigger)
+		return 0;
+	mss = get32(&flow->mss);
+	window = get32(&flow->window);
 	if (governs(flow)) {
-		credit_trigger(gate, flow, out, trigger);
-		return;
+		credit_trigger(flow, out, trigger);
+		return 0;
 	}
 	if (out->class == CLASS_HANDSHAKE) {
 		trigger->wire = flow_wire(flow, (__u64)settings.initial_window * mss);
-		return;
+		return 0;
 	}
 	if (out->class == CLASS_REQUEST) {
 		response = get32(&flow->last_response);
 		trigger->wire = flow_wire(flow, response == 0 || window < response ? window : response);
-		return;
+		return 0;
 	}
 	if (out->class == CLASS_STALE)
-		return;
+		return 0;
 	acked = ahead_of(out->ack, get32(&flow->released_ack));
 	hole = any_flag(flow, FLOW_RECEIVED) && seq_distance(get32(&flow->received), out->ack) > 0;
 	if (acked == 0 && out->class == CLASS_URGENT && hole) {
 		trigger->wire = flow_wire(flow, mss);
-		return;
+		return 0;
 	}
 	if (acked == 0 || has_no_more(flow))
-		return;
+		return 0;
 	trigger->increment = increment(flow, acked, out);
 	most = (__u64)max_u32(window, acked) + mss;
 	trigger->wire = flow_wire(flow, min_u64((__u64)acked + trigger->increment, most));
+	return 0;
 }
 
-static __always_inline void charge(struct gate *gate, struct flow *flow, const struct outgoing *out,
-				   const struct trigger *trigger, __u64 now)
+SUBPROGRAM int charge(struct flow *flow, const struct outgoing *out, const struct trigger *trigger, __u64 now)
 {
-	__u32 window = get32(&flow->window);
+	__u32 window;
 
+	if (!flow || !out || !trigger)
+		return 0;
+	window = get32(&flow->window);
 	if (trigger->wire > 0) {
-		engage(gate, flow);
-		owe(gate, flow, trigger->wire);
+		engage(flow);
+		owe(flow, trigger->wire);
 		set64(&flow->last_active, now);
 	}
 	if (trigger->moves_edge)
@@ -661,14 +676,17 @@ static __always_inline void charge(struct gate *gate, struct flow *flow, const s
 		set32(&flow->released_ack, out->ack);
 	if (out->class == CLASS_HANDSHAKE && any_flag(flow, FLOW_HALF_OPEN))
 		set64(&flow->handshake_start, now);
+	return 0;
 }
 
-static __always_inline __u32 ack_class(struct flow *flow, const struct segment *segment, bool repeated,
-				       bool same_window, bool was_zero)
+SUBPROGRAM int ack_class(struct flow *flow, const struct segment *segment, bool repeated, bool same_window, bool was_zero)
 {
-	__u32 flags = get32(&flow->flags);
 	bool hole, duplicate;
+	__u32 flags;
 
+	if (!flow || !segment)
+		return 0;
+	flags = get32(&flow->flags);
 	if (flags & FLOW_OVERTAKEN) {
 		if (get32(&flow->held) == 0)
 			lower_flags(flow, FLOW_OVERTAKEN);
@@ -690,18 +708,21 @@ static __always_inline __u32 ack_class(struct flow *flow, const struct segment *
 	return was_zero ? CLASS_URGENT : CLASS_ACK;
 }
 
-static __always_inline __u32 data_class(struct gate *gate, struct flow *flow, const struct segment *segment, __u64 now)
+SUBPROGRAM int data_class(struct flow *flow, const struct segment *segment, __u64 now)
 {
-	bool received_all = !any_flag(flow, FLOW_RECEIVED) || get32(&flow->received) == segment->ack;
-	bool quiet = since(now, get64(&flow->last_active)) > round_trip(flow);
-	bool idle = received_all && (any_flag(flow, FLOW_PUSHED) || quiet), brief;
+	bool received_all, quiet, idle, brief;
 	__u32 response;
 
+	if (!flow || !segment)
+		return 0;
+	received_all = !any_flag(flow, FLOW_RECEIVED) || get32(&flow->received) == segment->ack;
+	quiet = since(now, get64(&flow->last_active)) > round_trip(flow);
+	idle = received_all && (any_flag(flow, FLOW_PUSHED) || quiet);
 	lower_flags(flow, FLOW_PUSHED);
 	if (!idle)
 		return CLASS_DATA;
-	void_debt(gate, flow);
-	disengage(gate, flow);
+	void_debt(flow);
+	disengage(flow);
 	end_response(flow);
 	brief = segment->frames <= 1 && segment->payload <= LARGEST_REQUEST && segment->payload < get32(&flow->mss) &&
 		segment->flags & PSH;
@@ -712,17 +733,19 @@ static __always_inline __u32 data_class(struct gate *gate, struct flow *flow, co
 }
 
 /* What the segment is to the gate; CLASS_NONE for what triggers nothing and is never held. */
-static __always_inline __u32 classify(struct gate *gate, struct flow *flow, const struct segment *segment, __u64 now,
-				      struct outgoing *out)
+SUBPROGRAM int classify(struct flow *flow, const struct segment *segment, __u64 now, struct outgoing *out)
 {
-	__u32 flags = get32(&flow->flags), high, class;
 	bool seen, repeated, same_window, was_zero;
+	__u32 flags, high, class;
 
+	if (!flow || !segment || !out)
+		return 0;
+	flags = get32(&flow->flags);
 	if (segment->flags & RST) {
-		close_handshake(gate, flow);
+		close_handshake(flow);
 		raise_flags(flow, FLOW_CLOSING);
-		void_debt(gate, flow);
-		disengage(gate, flow);
+		void_debt(flow);
+		disengage(flow);
 		return CLASS_NONE;
 	}
 	if (!(segment->flags & ACK))
@@ -746,26 +769,26 @@ static __always_inline __u32 classify(struct gate *gate, struct flow *flow, cons
 		set32(&flow->edge, segment->ack);
 	}
 	if (segment->flags & SYN) {
-		if (get64(&gate->half_open) > settings.max_half_open) {
+		if (get64(&gate.half_open) > settings.max_half_open) {
 			set64(&flow->handshake_start, now);
 			return CLASS_NONE;
 		}
 		class = CLASS_HANDSHAKE;
 	} else if (flags & FLOW_HALF_OPEN) {
-		close_handshake(gate, flow);
+		close_handshake(flow);
 		class = segment->payload == 0 ? CLASS_HANDSHAKE : CLASS_DATA;
 	} else if (segment->flags & FIN) {
 		raise_flags(flow, FLOW_CLOSING);
 		class = CLASS_DATA;
 	} else if (segment->payload > 0) {
-		class = data_class(gate, flow, segment, now);
+		class = data_class(flow, segment, now);
 	} else {
 		class = ack_class(flow, segment, repeated, same_window, was_zero);
 		if (class == CLASS_URGENT && was_zero && governs(flow) && !any_flag(flow, FLOW_RECOVERING))
 			class = CLASS_ACK;
 	}
 	if (class == CLASS_HANDSHAKE || class == CLASS_REQUEST)
-		engage(gate, flow);
+		engage(flow);
 	out->ack = segment->ack;
 	out->ece = segment->flags & ECE;
 	out->data = segment->payload > 0;
@@ -775,7 +798,7 @@ static __always_inline __u32 classify(struct gate *gate, struct flow *flow, cons
 	return class;
 }
 
-static __always_inline bool may_pass(const struct gate *gate, const struct flow *flow, const struct segment *segment,
+static __always_inline bool may_pass(const struct flow *flow, const struct segment *segment,
 				     __u32 class, __u64 wire)
 {
 	bool order_kept = get32(&flow->held) == 0;
@@ -789,24 +812,25 @@ static __always_inline bool may_pass(const struct gate *gate, const struct flow 
 		return order_kept || segment->payload > LARGEST_REQUEST || segment->frames > 1;
 	if (class == CLASS_REQUEST && !settings.gate_requests)
 		return order_kept;
-	held = get64(&gate->held);
-	return (order_kept && (wire == 0 || (held == 0 && admits(gate, wire)))) || held >= settings.max_held;
+	held = get64(&gate.held);
+	return (order_kept && (wire == 0 || (held == 0 && admits(wire)))) || held >= settings.max_held;
 }
 
 /* Whether the segment must be held; if so `out` says what it is, if not it has been charged. */
-static __always_inline bool account_egress(struct gate *gate, struct flow *flow, const struct segment *segment,
-					   __u64 now, struct outgoing *out)
+SUBPROGRAM int account_egress(struct flow *flow, const struct segment *segment, __u64 now, struct outgoing *out)
 {
 	struct trigger trigger = {};
 	bool pass;
 
+	if (!flow || !segment || !out)
+		return 0;
 	if (segment->flags & SYN) {
 		if (!(segment->flags & ACK)) {
-			open_flow(gate, flow, now);
-			start_handshake(gate, flow);
+			open_flow(flow, now);
+			start_handshake(flow);
 			set64(&flow->handshake_start, now);
 		} else if (!any_flag(flow, FLOW_KNOWN)) {
-			open_flow(gate, flow, now);
+			open_flow(flow, now);
 		}
 		if (segment->mss > 0) {
 			__u32 options = segment->timestamps ? 12 : 0;
@@ -818,21 +842,21 @@ static __always_inline bool account_egress(struct gate *gate, struct flow *flow,
 		set32(&flow->scale, segment->wscale == NO_WSCALE ? 0 : segment->wscale);
 		raise_flags(flow, FLOW_SCALE_KNOWN);
 	} else if (!any_flag(flow, FLOW_KNOWN)) {
-		open_flow(gate, flow, now);
+		open_flow(flow, now);
 	}
 	set64(&flow->last_seen, now);
-	out->class = classify(gate, flow, segment, now, out);
+	out->class = classify(flow, segment, now, out);
 	if (settings.timestamps && segment->timestamps && get64(&flow->ts_start) == 0 &&
 	    get32(&flow->ts_value) != segment->tsval) {
 		set32(&flow->ts_value, segment->tsval);
 		set64(&flow->ts_start, now);
 	}
 	if (out->class == CLASS_NONE) {
-		add64(&gate->passed, 1);
+		add64(&gate.passed, 1);
 		return false;
 	}
-	trigger_of(gate, flow, out, &trigger);
-	pass = may_pass(gate, flow, segment, out->class, trigger.wire);
+	trigger_of(flow, out, &trigger);
+	pass = may_pass(flow, segment, out->class, trigger.wire);
 	if (!pass && governs(flow) && out->class == CLASS_ACK) {
 		bool queued = get32(&flow->held) > 0;
 
@@ -842,25 +866,28 @@ static __always_inline bool account_egress(struct gate *gate, struct flow *flow,
 		}
 	}
 	if (pass) {
-		charge(gate, flow, out, &trigger, now);
-		add64(&gate->passed, 1);
+		charge(flow, out, &trigger, now);
+		add64(&gate.passed, 1);
 		return false;
 	}
 	add32(&flow->held, 1);
-	out->first = __sync_fetch_and_add(&gate->held, 1) == 0;
+	out->first = __sync_fetch_and_add(&gate.held, 1) == 0;
 	return true;
 }
 
 /* A segment that was to be held could not be: charged like any other release. */
-static __always_inline void pass_after_all(struct gate *gate, struct flow *flow, const struct outgoing *out, __u64 now)
+SUBPROGRAM int pass_after_all(struct flow *flow, const struct outgoing *out, __u64 now)
 {
 	struct trigger trigger = {};
 
-	trigger_of(gate, flow, out, &trigger);
+	if (!flow || !out)
+		return 0;
+	trigger_of(flow, out, &trigger);
 	add32(&flow->held, -1);
-	add64(&gate->held, -1);
-	charge(gate, flow, out, &trigger, now);
-	add64(&gate->passed, 1);
+	add64(&gate.held, -1);
+	charge(flow, out, &trigger, now);
+	add64(&gate.passed, 1);
+	return 0;
 }
 
 #endif

@@ -8,6 +8,12 @@
 
 #include "intf.h"
 
+/*
+ * Verified once by itself instead of wherever it is called, which keeps the verifier's work small; its pointers must be
+ * checked, for it is verified for any caller.
+ */
+#define SUBPROGRAM __noinline
+
 #define ETHERTYPE_IPV4 0x0800
 #define ETHERTYPE_IPV6 0x86dd
 #define ETHERTYPE_VLAN 0x8100
@@ -127,45 +133,48 @@ static __always_inline __u32 be32_at(const struct option_bytes *bytes, __u32 at)
 	       (__u32)bytes->at[(at + 2) & 63] << 8 | bytes->at[(at + 3) & 63];
 }
 
-/* A list that does not add up ends there; what came before it counts. */
-__noinline int parse_options(const struct option_bytes *bytes, __u32 length, struct options *out)
+struct option_walk {
+	struct option_bytes bytes;
+	struct options found;
+	__u32 length;
+	__u32 at;
+};
+
+/* Looks at one option; not 0 ends the walk. A list that does not add up ends there; what came before it counts. */
+static long walk_option(__u32 index, struct option_walk *walk)
 {
-	__u32 at = 0;
+	const struct option_bytes *bytes = &walk->bytes;
+	__u32 at = walk->at, kind, size;
 
-	if (!bytes || !out)
+	(void)index;
+	if (at >= walk->length)
+		return 1;
+	kind = bytes->at[at & 63];
+	if (kind == 0)
+		return 1;
+	if (kind == 1) {
+		walk->at = at + 1;
 		return 0;
-	for (int i = 0; i < 40; i++) {
-		__u32 kind, size;
-
-		if (at >= length || at >= 40)
-			break;
-		kind = bytes->at[at & 63];
-		if (kind == 0)
-			break;
-		if (kind == 1) {
-			at++;
-			continue;
-		}
-		if (at + 1 >= length)
-			break;
-		size = bytes->at[(at + 1) & 63];
-		if (size < 2 || at + size > length)
-			break;
-		if (kind == 2 && size == 4) {
-			out->mss = bytes->at[(at + 2) & 63] << 8 | bytes->at[(at + 3) & 63];
-		} else if (kind == 3 && size == 3) {
-			__u8 shift = bytes->at[(at + 2) & 63];
-
-			out->wscale = shift > MAX_WSCALE ? MAX_WSCALE : shift;
-		} else if (kind == 5 && size >= 10) {
-			out->sack = true;
-		} else if (kind == 8 && size == 10) {
-			out->tsval = be32_at(bytes, at + 2);
-			out->tsecr = be32_at(bytes, at + 6);
-			out->timestamps = true;
-		}
-		at += size;
 	}
+	if (at + 1 >= walk->length)
+		return 1;
+	size = bytes->at[(at + 1) & 63];
+	if (size < 2 || at + size > walk->length)
+		return 1;
+	if (kind == 2 && size == 4) {
+		walk->found.mss = bytes->at[(at + 2) & 63] << 8 | bytes->at[(at + 3) & 63];
+	} else if (kind == 3 && size == 3) {
+		__u8 shift = bytes->at[(at + 2) & 63];
+
+		walk->found.wscale = shift > MAX_WSCALE ? MAX_WSCALE : shift;
+	} else if (kind == 5 && size >= 10) {
+		walk->found.sack = true;
+	} else if (kind == 8 && size == 10) {
+		walk->found.tsval = be32_at(bytes, at + 2);
+		walk->found.tsecr = be32_at(bytes, at + 6);
+		walk->found.timestamps = true;
+	}
+	walk->at = at + size;
 	return 0;
 }
 
@@ -176,13 +185,16 @@ static __always_inline bool ip_end(const struct __sk_buff *skb, __u32 offset, __
 	return ip->end <= skb->len && ip->end > offset;
 }
 
-static __always_inline enum reject parse_ipv4(struct __sk_buff *skb, __u32 offset, bool ingress, struct ip *out,
-					      struct flow_key *key)
+SUBPROGRAM int parse_ipv4(struct __sk_buff *skb, __u32 offset, bool ingress, struct ip *out, struct flow_key *key)
 {
+	__be32 *local, *remote;
 	struct ipv4 ip;
 	__u32 length;
-	__be32 *local = (__be32 *)key->local, *remote = (__be32 *)key->remote;
 
+	if (!out || !key)
+		return MALFORMED;
+	local = (__be32 *)key->local;
+	remote = (__be32 *)key->remote;
 	if (bpf_skb_load_bytes(skb, offset, &ip, sizeof(ip)))
 		return MALFORMED;
 	length = (ip.version_length & 0x0f) * 4;
@@ -203,13 +215,14 @@ static __always_inline enum reject parse_ipv4(struct __sk_buff *skb, __u32 offse
 	return ACCEPTED;
 }
 
-static __always_inline enum reject parse_ipv6(struct __sk_buff *skb, __u32 offset, bool ingress, struct ip *out,
-					      struct flow_key *key)
+SUBPROGRAM int parse_ipv6(struct __sk_buff *skb, __u32 offset, bool ingress, struct ip *out, struct flow_key *key)
 {
+	__u32 at = offset + sizeof(struct ipv6), payload;
 	struct ipv6 ip;
-	__u32 at = offset + sizeof(ip), payload;
 	__u8 next;
 
+	if (!out || !key)
+		return MALFORMED;
 	if (bpf_skb_load_bytes(skb, offset, &ip, sizeof(ip)))
 		return MALFORMED;
 	if (ip.version_class >> 4 != 6)
@@ -241,15 +254,18 @@ static __always_inline enum reject parse_ipv6(struct __sk_buff *skb, __u32 offse
 	return ACCEPTED;
 }
 
-static __always_inline enum reject parse_tcp(struct __sk_buff *skb, const struct ip *ip, bool ingress,
-					     struct packet *out)
+SUBPROGRAM int parse_tcp(struct __sk_buff *skb, const struct ip *ip, bool ingress, struct packet *out)
 {
-	struct segment *segment = &out->segment;
-	struct options options = { .wscale = NO_WSCALE };
-	struct option_bytes bytes;
+	struct option_walk walk = {};
+	struct options *options = &walk.found;
 	__u32 length, payload, rest;
+	struct segment *segment;
 	struct tcp tcp;
 
+	if (!ip || !out)
+		return MALFORMED;
+	segment = &out->segment;
+	options->wscale = NO_WSCALE;
 	if (bpf_skb_load_bytes(skb, ip->tcp, &tcp, sizeof(tcp)))
 		return MALFORMED;
 	length = (tcp.offset >> 4) * 4;
@@ -259,20 +275,20 @@ static __always_inline enum reject parse_tcp(struct __sk_buff *skb, const struct
 	rest = length - 20;
 	if (rest == 12) {
 		/* What nearly every segment of a connection with timestamps looks like (RFC 7323 appendix A). */
-		if (bpf_skb_load_bytes(skb, ip->tcp + 20, &bytes, 12))
+		if (bpf_skb_load_bytes(skb, ip->tcp + 20, &walk.bytes, 12))
 			return MALFORMED;
-		if (*(__be32 *)bytes.at == bpf_htonl(0x0101080a)) {
-			options.tsval = be32_at(&bytes, 4);
-			options.tsecr = be32_at(&bytes, 8);
-			options.timestamps = true;
+		if (*(__be32 *)walk.bytes.at == bpf_htonl(0x0101080a)) {
+			options->tsval = be32_at(&walk.bytes, 4);
+			options->tsecr = be32_at(&walk.bytes, 8);
+			options->timestamps = true;
 			rest = 0;
 		}
 	}
 	if (rest > 0) {
-		__builtin_memset(&bytes, 0, sizeof(bytes));
-		if (rest > 40 || bpf_skb_load_bytes(skb, ip->tcp + 20, &bytes, rest))
+		if (rest > 40 || bpf_skb_load_bytes(skb, ip->tcp + 20, &walk.bytes, rest))
 			return MALFORMED;
-		parse_options(&bytes, rest, &options);
+		walk.length = rest;
+		bpf_loop(40, walk_option, &walk, 0);
 	}
 	segment->tcp = ip->tcp;
 	segment->seq = bpf_ntohl(tcp.seq);
@@ -281,12 +297,12 @@ static __always_inline enum reject parse_tcp(struct __sk_buff *skb, const struct
 	segment->window = bpf_ntohs(tcp.window);
 	segment->flags = tcp.flags;
 	segment->ce = ip->ce;
-	segment->sack = options.sack;
-	segment->mss = tcp.flags & SYN ? options.mss : 0;
-	segment->wscale = tcp.flags & SYN ? options.wscale : NO_WSCALE;
-	segment->timestamps = options.timestamps;
-	segment->tsval = options.tsval;
-	segment->tsecr = options.tsecr;
+	segment->sack = options->sack;
+	segment->mss = tcp.flags & SYN ? options->mss : 0;
+	segment->wscale = tcp.flags & SYN ? options->wscale : NO_WSCALE;
+	segment->timestamps = options->timestamps;
+	segment->tsval = options->tsval;
+	segment->tsecr = options->tsecr;
 
 	/* Headers this long are no aggregate's and the sum fits; the model saturates all the same. */
 	payload += skb->vlan_present ? sizeof(struct vlan_tag) : 0;
@@ -309,9 +325,9 @@ static __always_inline enum reject parse(struct __sk_buff *skb, bool ingress, st
 {
 	__u32 offset = sizeof(struct ethernet), tags = 0, vlan = 0;
 	struct ethernet ethernet;
-	enum reject reject;
 	struct ip ip = {};
 	__be16 type;
+	int reject;
 
 	if (bpf_skb_load_bytes(skb, 0, &ethernet, sizeof(ethernet)))
 		return MALFORMED;
