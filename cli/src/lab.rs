@@ -2,14 +2,18 @@
 
 use std::io::{self, Write};
 use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use ackgate_lab::guard::GuardConfig;
 use ackgate_lab::incast::{IncastConfig, IncastReport, Lab, Progress};
+use ackgate_lab::load::report::median;
+use ackgate_lab::pairs::{Ratio, Side, run_pairs};
 use ackgate_lab::testbed::{self, Entry, Spec, Testbed};
 use ackgate_lab::units::{parse_bytes, parse_rate, parse_time};
 use clap::{Args, Subcommand, ValueEnum};
 
+use crate::exit::Refused;
 use crate::load::{Shape, add_load, progress_bar};
 use crate::table::{Facts, print_json};
 
@@ -18,6 +22,8 @@ use crate::table::{Facts, print_json};
 pub(crate) enum Command {
     /// Build the testbed, run barrier-synchronised rounds, report, remove it.
     Incast(Box<Incast>),
+    /// What a guard costs: the same load with and without it in turn, compared pair by pair.
+    Pairs(Box<Pairs>),
     /// Leave a testbed standing, to try things by hand.
     Up(Up),
     /// Remove a testbed that `up` left.
@@ -39,6 +45,25 @@ pub(crate) enum Command {
 #[derive(Args)]
 pub(crate) struct Incast {
     #[command(flatten)]
+    measurement: Measurement,
+    /// Do not measure the un-congested ceiling first.
+    #[arg(long)]
+    no_ceiling: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct Pairs {
+    #[command(flatten)]
+    measurement: Measurement,
+    /// Pairs of runs.
+    #[arg(long, default_value_t = 7)]
+    pairs: u32,
+}
+
+/// What is measured, through what network, with what guard.
+#[derive(Args)]
+struct Measurement {
+    #[command(flatten)]
     shape: Shape,
     #[command(flatten)]
     network: Network,
@@ -50,12 +75,36 @@ pub(crate) struct Incast {
     /// Over IPv6.
     #[arg(long)]
     ipv6: bool,
-    /// Do not measure the un-congested ceiling first.
-    #[arg(long)]
-    no_ceiling: bool,
     /// Print one JSON object instead of a table.
     #[arg(long)]
     json: bool,
+}
+
+impl Measurement {
+    fn config(&self) -> IncastConfig {
+        IncastConfig {
+            connections: self.shape.connections,
+            volume: self.shape.volume(),
+            rounds: self.shape.rounds,
+            warmup: self.shape.warmup,
+            cc: self.shape.cc.clone(),
+            mss: self.mss,
+            start: self.shape.start(),
+            fresh: self.shape.fresh,
+            ipv6: self.ipv6,
+            deadline: self.shape.deadline,
+            guard: self.guarding.config(),
+        }
+    }
+
+    /// The testbed, with the rate chosen where that was left to the machine.
+    fn lab(&self, stop: &AtomicBool) -> anyhow::Result<Lab> {
+        let mut lab = Lab::new(self.network.spec())?;
+        if self.network.rate == RateArgument::Auto {
+            lab.choose_rate(self.ipv6, stop)?;
+        }
+        Ok(lab)
+    }
 }
 
 #[derive(Args)]
@@ -73,9 +122,10 @@ pub(crate) struct Network {
     /// Sender namespaces; the connections are spread over them.
     #[arg(long, default_value_t = Spec::pac_edge().hosts)]
     hosts: usize,
-    /// Rate of the switch port towards the receiver.
-    #[arg(long, default_value = "1gbit", value_parser = parse_rate)]
-    rate: u64,
+    /// Rate of the switch port towards the receiver, or `auto`: the highest of 1gbit, 500, 200, 100 and 50mbit of which
+    /// this machine can carry three times as much.
+    #[arg(long, default_value = "1gbit", value_parser = RateArgument::parse)]
+    rate: RateArgument,
     /// Buffer of that port.
     #[arg(long, value_name = "SIZE", default_value = "96KB", value_parser = parse_bytes)]
     buffer: u64,
@@ -125,13 +175,30 @@ enum Policy {
     Credit,
 }
 
+/// A rate, or the wish that the machine decides.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum RateArgument {
+    Auto,
+    Bits(u64),
+}
+
+impl RateArgument {
+    fn parse(text: &str) -> Result<Self, String> {
+        if text == "auto" { Ok(Self::Auto) } else { parse_rate(text).map(Self::Bits) }
+    }
+}
+
 impl Network {
     fn spec(&self) -> Spec {
+        let rate = match self.rate {
+            RateArgument::Bits(rate) => rate,
+            RateArgument::Auto => Spec::pac_edge().rate,
+        };
         Spec {
             hosts: self.hosts,
-            rate: self.rate,
+            rate,
             buffer: self.buffer,
-            burst: self.burst.unwrap_or_else(|| Spec::burst_for(self.rate)),
+            burst: self.burst.unwrap_or_else(|| Spec::burst_for(rate)),
             offloads: self.offloads,
             rto_min: self.rto_min,
             initial_window: self.initial_window,
@@ -161,7 +228,11 @@ impl Guarding {
 pub(crate) fn run(command: Command) -> anyhow::Result<()> {
     match command {
         Command::Incast(args) => incast(&args),
+        Command::Pairs(args) => pairs(&args),
         Command::Up(args) => {
+            if args.network.rate == RateArgument::Auto {
+                return Err(Refused(anyhow::anyhow!("a standing testbed needs a --rate of its own, not `auto`")).into());
+            }
             let entry = Testbed::build_standing(args.network.spec(), &args.name)?;
             describe(&entry)?;
             Ok(())
@@ -174,22 +245,10 @@ pub(crate) fn run(command: Command) -> anyhow::Result<()> {
 
 fn incast(args: &Incast) -> anyhow::Result<()> {
     let stop = crate::stop::on_signals()?;
-    let shape = &args.shape;
-    let config = IncastConfig {
-        connections: shape.connections,
-        volume: shape.volume(),
-        rounds: shape.rounds,
-        warmup: shape.warmup,
-        cc: shape.cc.clone(),
-        mss: args.mss,
-        start: shape.start(),
-        fresh: shape.fresh,
-        ipv6: args.ipv6,
-        deadline: shape.deadline,
-        guard: args.guarding.config(),
-    };
-    let bar = progress_bar(u64::from(config.rounds), args.json);
-    let mut lab = Lab::new(args.network.spec())?;
+    let config = args.measurement.config();
+    let json = args.measurement.json;
+    let bar = progress_bar(u64::from(config.rounds), json);
+    let mut lab = args.measurement.lab(&stop)?;
     let report = lab.run(&config, !args.no_ceiling, &stop, |progress| {
         if let Progress::Round(_) = progress {
             bar.inc(1);
@@ -197,7 +256,37 @@ fn incast(args: &Incast) -> anyhow::Result<()> {
     });
     bar.finish_and_clear();
     let report = report?;
-    if args.json { print_json(&report) } else { Ok(facts(&report).print()?) }
+    if json { print_json(&report) } else { Ok(facts(&report).print()?) }
+}
+
+fn pairs(args: &Pairs) -> anyhow::Result<()> {
+    let stop = crate::stop::on_signals()?;
+    let config = args.measurement.config();
+    let json = args.measurement.json;
+    let bar = progress_bar(u64::from(args.pairs), json);
+    let mut lab = args.measurement.lab(&stop)?;
+    let report = run_pairs(&mut lab, &config, args.pairs, &stop, |_| bar.inc(1));
+    bar.finish_and_clear();
+    let report = report?;
+    if json {
+        return print_json(&report);
+    }
+    let spread = |ratio: Ratio| format!("{:.4} (pairs: {:.4} to {:.4})", ratio.median, ratio.min, ratio.max);
+    let both = |of: fn(&Side) -> f64| {
+        let middle = |sides: Vec<f64>| median(&sides);
+        let unguarded = middle(report.pairs.iter().map(|p| of(&p.unguarded)).collect());
+        let guarded = middle(report.pairs.iter().map(|p| of(&p.guarded)).collect());
+        format!("{unguarded:.2} unguarded, {guarded:.2} guarded (medians)")
+    };
+    Facts::default()
+        .add("connections", format!("{}, {} bytes each, {} rounds", report.connections, report.bytes, report.rounds))
+        .add("switch port", format!("{} Mb/s", report.rate_mbps))
+        .add("goodput, Mb/s", both(|side| side.goodput_mbps))
+        .add("CPU, s per GB", both(|side| side.cpu_s_per_gb))
+        .add("goodput ratio", spread(report.goodput_ratio))
+        .add("CPU ratio", spread(report.cpu_ratio))
+        .print()?;
+    Ok(())
 }
 
 fn facts(report: &IncastReport) -> Facts {

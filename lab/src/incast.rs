@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use serde_json::Value;
@@ -20,6 +20,14 @@ use crate::testbed::{PortStats, Spec, Testbed, TestbedError, framing_limit_mbps}
 
 /// A machine that reaches less than this share of the framing limit with a deep buffer is too slow for the rate.
 const MACHINE_SHARE: f64 = 0.9;
+
+/// Rates that [`Lab::choose_rate`] chooses from, in bits per second.
+const RATES: [u64; 5] = [1_000_000_000, 500_000_000, 200_000_000, 100_000_000, 50_000_000];
+/// A rate that no machine reaches: the port does not shape, in bits per second.
+const UNSHAPED: u64 = 100_000_000_000;
+/// How many times the rate a machine must be able to carry, so that senders together outrun the port by far, as many hosts
+/// with links of their own do, and a guard has CPU time to run.
+const HEADROOM: f64 = 3.0;
 
 /// Why there is no result.
 #[derive(Debug, Error)]
@@ -125,6 +133,9 @@ pub struct IncastReport {
     pub system_cpu_s: f64,
     /// The same per gigabyte of payload.
     pub cpu_s_per_gb: f64,
+    /// Time that the processors were not idle in the measured rounds, in seconds: measured, where `system_cpu_s` is
+    /// sampled by the timer tick.
+    pub not_idle_s: f64,
     /// Time that the hypervisor took away meanwhile, in seconds.
     pub steal_s: f64,
     /// All that the load measured.
@@ -202,7 +213,7 @@ impl Lab {
     /// When the load or tc fails, or `stop` is set.
     pub fn ceiling(&mut self, config: &IncastConfig, stop: &AtomicBool) -> Result<f64, LabError> {
         // Long enough that a round's start and end do not count for much: 4 MB take 34 ms at 1 Gb/s.
-        let total = (pull_config(config, 1).bytes_per_connection() * config.connections as u64).max(4 << 20);
+        let total = (config.volume.per_connection(config.connections) * config.connections as u64).max(4 << 20);
         if let Some((of, mbps)) = self.ceiling
             && of == total
         {
@@ -222,6 +233,34 @@ impl Lab {
         let mbps = report?.goodput_mbps;
         self.ceiling = Some((total, mbps));
         Ok(mbps)
+    }
+
+    /// Sets the bottleneck to the highest usual rate of which this machine can carry three times as much, and returns that
+    /// rate in bits per second. A slower machine gets the lowest of them.
+    ///
+    /// # Errors
+    /// When the load or tc fails, or `stop` is set.
+    pub fn choose_rate(&mut self, ipv6: bool, stop: &AtomicBool) -> Result<u64, LabError> {
+        let free = IncastConfig {
+            connections: 8,
+            volume: Volume::PerConnection(1 << 20),
+            rounds: 4,
+            warmup: 2,
+            cc: None,
+            mss: None,
+            start: Start::Pull,
+            fresh: false,
+            ipv6,
+            deadline: Duration::from_secs(30),
+            guard: None,
+        };
+        self.testbed.set_rate(UNSHAPED)?;
+        let capacity = self.ceiling(&free, stop)?;
+        self.ceiling = None;
+        let fits = |rate: &u64| *rate as f64 / 1e6 * HEADROOM <= capacity;
+        let rate = RATES.into_iter().find(fits).unwrap_or(RATES[RATES.len() - 1]);
+        self.testbed.set_rate(rate)?;
+        Ok(rate)
     }
 
     /// Runs one measurement. With `with_ceiling` the ceiling is measured first, if it is not known yet.
@@ -272,7 +311,8 @@ impl Lab {
         summary: Option<Value>,
     ) -> Result<IncastReport, LabError> {
         let spec = self.testbed.spec();
-        let (cpu, switch_drops) = marks.between()?;
+        let (cpu, wall, switch_drops) = marks.between()?;
+        let machine = Machine::this();
         let framing_limit_mbps = framing_limit_mbps(spec.rate, config.ipv6, config.mss);
         let machine_limited = ceiling_mbps > 0.0 && ceiling_mbps < MACHINE_SHARE * framing_limit_mbps;
         let mut notes = Vec::new();
@@ -288,7 +328,7 @@ impl Lab {
         Ok(IncastReport {
             connections: load.connections,
             hosts: load.servers,
-            bytes: pull_config(config, spec.hosts).bytes_per_connection(),
+            bytes: config.volume.per_connection(config.connections),
             rounds: load.rounds,
             rounds_asked: load.rounds_asked,
             guard: config.guard.as_ref().map_or_else(|| "none".into(), |g| g.policy.clone()),
@@ -311,9 +351,10 @@ impl Lab {
             guard_summary: summary,
             system_cpu_s: cpu.busy(),
             cpu_s_per_gb: cpu.busy() / (load.bytes as f64 / 1e9),
+            not_idle_s: (wall * machine.cpus as f64 - cpu.idle - cpu.steal).max(0.0),
             steal_s: cpu.steal,
             load,
-            machine: Machine::this(),
+            machine,
         })
     }
 }
@@ -337,6 +378,7 @@ impl Drop for Lab {
 struct Marks {
     port: [Option<Result<PortStats, TestbedError>>; 2],
     cpu: [Option<std::io::Result<CpuTimes>>; 2],
+    clock: [Option<Instant>; 2],
 }
 
 impl Marks {
@@ -344,19 +386,25 @@ impl Marks {
     fn begin(&mut self, testbed: &Testbed) {
         self.port[0] = Some(testbed.port_stats());
         self.cpu[0] = Some(CpuTimes::now());
+        self.clock[0] = Some(Instant::now());
     }
 
     fn end(&mut self, testbed: &Testbed) {
+        self.clock[1] = Some(Instant::now());
         self.cpu[1] = Some(CpuTimes::now());
         self.port[1] = Some(testbed.port_stats());
     }
 
-    /// What was used and dropped between the two.
-    fn between(self) -> Result<(CpuTimes, u64), LabError> {
-        let [Some(port_begin), Some(port_end)] = self.port else { return Ok((CpuTimes::default(), 0)) };
-        let [Some(cpu_begin), Some(cpu_end)] = self.cpu else { return Ok((CpuTimes::default(), 0)) };
+    /// What was used between the two, how long that was in seconds, and what was dropped.
+    fn between(self) -> Result<(CpuTimes, f64, u64), LabError> {
         let told = |source| LabError::Io { what: "reading /proc/stat", source };
-        Ok((cpu_end.map_err(told)?.since(cpu_begin.map_err(told)?), port_end?.drops.saturating_sub(port_begin?.drops)))
+        let ([Some(port0), Some(port1)], [Some(cpu0), Some(cpu1)], [Some(clock0), Some(clock1)]) =
+            (self.port, self.cpu, self.clock)
+        else {
+            return Ok((CpuTimes::default(), 0.0, 0));
+        };
+        let drops = port1?.drops.saturating_sub(port0?.drops);
+        Ok((cpu1.map_err(told)?.since(cpu0.map_err(told)?), (clock1 - clock0).as_secs_f64(), drops))
     }
 }
 

@@ -4,6 +4,7 @@
 //! - [`testbed`]: senders, switch and receiver in network namespaces; made, measured, removed.
 //! - [`guard`]: `ackgate run` as a child in the receiver's namespace.
 //! - [`incast`]: all of that together, one measurement after another.
+//! - [`pairs`]: with and without the guard in turn, and what it costs.
 //! - [`machine`]: what it was measured on, and what its processors did.
 //! - [`units`]: sizes, rates and times as people write them.
 
@@ -11,5 +12,6 @@ pub mod guard;
 pub mod incast;
 pub mod load;
 pub mod machine;
+pub mod pairs;
 pub mod testbed;
 pub mod units;

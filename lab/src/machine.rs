@@ -14,6 +14,9 @@ pub struct CpuTimes {
     pub system: f64,
     /// In interrupts and soft interrupts, where much of the network stack runs.
     pub interrupts: f64,
+    /// Idle, waiting for disks included. Unlike the others, which are sampled by the timer tick, this is measured
+    /// exactly on kernels that stop the tick when idle.
+    pub idle: f64,
     /// Taken away by the hypervisor: a sign that measurements here are noisy.
     pub steal: f64,
 }
@@ -34,7 +37,13 @@ impl CpuTimes {
         let line = text.lines().find_map(|l| l.strip_prefix("cpu "))?;
         let ticks: Vec<f64> = line.split_ascii_whitespace().map_while(|t| t.parse().ok()).collect();
         let at = |i: usize| ticks.get(i).copied().unwrap_or(0.0) / ticks_per_second;
-        (ticks.len() >= 4).then(|| Self { user: at(0) + at(1), system: at(2), interrupts: at(5) + at(6), steal: at(7) })
+        (ticks.len() >= 4).then(|| Self {
+            user: at(0) + at(1),
+            system: at(2),
+            interrupts: at(5) + at(6),
+            idle: at(3) + at(4),
+            steal: at(7),
+        })
     }
 
     /// What was used after `earlier`.
@@ -44,6 +53,7 @@ impl CpuTimes {
             user: self.user - earlier.user,
             system: self.system - earlier.system,
             interrupts: self.interrupts - earlier.interrupts,
+            idle: self.idle - earlier.idle,
             steal: self.steal - earlier.steal,
         }
     }
@@ -89,7 +99,7 @@ mod tests {
     fn proc_stat_is_understood() {
         let text = "cpu  100 50 300 9999 1 20 30 4 0 0\ncpu0 1 1 1 1\n";
         let times = CpuTimes::parse(text, 100.0).unwrap();
-        assert_eq!(times, CpuTimes { user: 1.5, system: 3.0, interrupts: 0.5, steal: 0.04 });
+        assert_eq!(times, CpuTimes { user: 1.5, system: 3.0, interrupts: 0.5, idle: 100.0, steal: 0.04 });
         assert_eq!(times.busy(), 5.0);
         assert_eq!(CpuTimes::parse("intr 5\n", 100.0), None);
         assert!(CpuTimes::now().unwrap().busy() > 0.0);

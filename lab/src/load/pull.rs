@@ -24,6 +24,17 @@ pub enum Volume {
     Total(u64),
 }
 
+impl Volume {
+    /// What each of `connections` carries in a round, in bytes.
+    #[must_use]
+    pub fn per_connection(self, connections: usize) -> u64 {
+        match self {
+            Self::PerConnection(bytes) => bytes,
+            Self::Total(bytes) => bytes / connections.max(1) as u64,
+        }
+    }
+}
+
 /// Who starts a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Start {
@@ -119,20 +130,16 @@ pub fn pull(config: &PullConfig, stop: &AtomicBool, mut tell: impl FnMut(Event<'
         config.connections,
         config.servers.len().min(config.connections),
         config.rounds,
-        config.bytes_per_connection() * config.connections as u64,
+        config.bytes() * config.connections as u64,
         per_round,
         &mut flow_micros,
     ))
 }
 
 impl PullConfig {
-    /// What each connection carries in a round, in bytes.
-    #[must_use]
-    pub fn bytes_per_connection(&self) -> u64 {
-        match self.volume {
-            Volume::PerConnection(bytes) => bytes,
-            Volume::Total(bytes) => bytes / self.connections.max(1) as u64,
-        }
+    /// What each connection carries in a round.
+    fn bytes(&self) -> u64 {
+        self.volume.per_connection(self.connections)
     }
 
     fn check(&self) -> Result<(), LoadError> {
@@ -143,12 +150,12 @@ impl PullConfig {
         if self.connections == 0 || self.rounds == 0 {
             return complain("a load needs at least one connection and one round");
         }
-        if self.bytes_per_connection() == 0 {
+        if self.bytes() == 0 {
             return complain(
                 "every connection must carry at least one byte per round: raise the volume or use fewer connections",
             );
         }
-        if self.bytes_per_connection() > super::wire::MAX_REQUEST {
+        if self.bytes() > super::wire::MAX_REQUEST {
             return complain("a connection carries at most 1 TiB per round");
         }
         if self.fresh && self.start == Start::Push {
@@ -301,7 +308,7 @@ impl<'a> Run<'a> {
     /// One round; its length from the first request to the last byte.
     fn round(&mut self, index: u32) -> Result<Duration, LoadError> {
         self.round = index;
-        let bytes = self.config.bytes_per_connection();
+        let bytes = self.config.bytes();
         let request = Command::Request { round: index, bytes };
         let began = Instant::now();
         for flow in &mut self.flows {

@@ -242,7 +242,7 @@ impl Testbed {
     #[must_use]
     pub fn sender_address(k: usize, ipv6: bool) -> IpAddr {
         // At most 512 hosts: both halves fit.
-        let (high, low) = ((k / 256) as u8 + 1, (k % 256) as u8);
+        let (high, low) = ((k / 250) as u8 + 1, (k % 250) as u8 + 1);
         if ipv6 {
             Ipv6Addr::new(0xfd77, 0, 0, 0, 0, 0, high.into(), low.into()).into()
         } else {
@@ -266,6 +266,17 @@ impl Testbed {
     /// When tc fails.
     pub fn set_deep_buffer(&self, deep: bool) -> Result<(), TestbedError> {
         self.shape("change", if deep { DEEP_BUFFER } else { self.spec.buffer })
+    }
+
+    /// Gives the bottleneck another rate in bits per second, with the burst that goes with it.
+    ///
+    /// # Errors
+    /// When the rate is senseless or tc fails.
+    pub fn set_rate(&mut self, rate: u64) -> Result<(), TestbedError> {
+        let spec = Spec { rate, burst: Spec::burst_for(rate), ..self.spec.clone() };
+        spec.check()?;
+        self.spec = spec;
+        self.shape("change", self.spec.buffer)
     }
 
     /// What the bottleneck port counted so far.

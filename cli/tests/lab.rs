@@ -1,0 +1,133 @@
+//! `ackgate lab` as a user runs it: what a killed lab leaves is cleaned, a stopped one cleans up itself, and without root
+//! it says so. Needs root; says so when it has to skip.
+
+#![expect(clippy::unwrap_used, reason = "a panic is the failure report")]
+
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use ackgate_lab::testbed::{entries, require_privilege};
+
+fn ackgate(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ackgate"));
+    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+fn privileged(test: &str) -> bool {
+    let allowed = require_privilege();
+    if let Err(e) = &allowed {
+        eprintln!("SKIPPED {test}: {e}");
+    }
+    allowed.is_ok()
+}
+
+/// A lab that would run for minutes, and the names of its namespaces once they all exist.
+fn long_lab() -> (Child, Vec<String>) {
+    let long = ["lab", "incast", "--hosts", "2", "--rate", "10mbit", "--rounds", "100000", "--no-ceiling"];
+    let mut child = ackgate(&long).spawn().unwrap();
+    let id = child.id().to_string();
+    let until = Instant::now() + Duration::from_secs(60);
+    while Instant::now() < until {
+        if let Some(entry) = entries().into_iter().find(|e| e.id == id)
+            && entry.namespaces.iter().all(|n| exists(n))
+        {
+            return (child, entry.namespaces);
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let _ = child.kill();
+    panic!("the lab did not come up");
+}
+
+fn exists(namespace: &str) -> bool {
+    Path::new("/run/netns").join(namespace).exists()
+}
+
+fn text(output: &Output) -> String {
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+#[test]
+fn what_a_killed_lab_leaves_is_cleaned() {
+    if !privileged("what_a_killed_lab_leaves_is_cleaned") {
+        return;
+    }
+    let (mut child, namespaces) = long_lab();
+    let id = child.id().to_string();
+    let while_it_lives = ackgate(&["lab", "clean"]).output().unwrap();
+    assert!(!text(&while_it_lives).contains(&format!("testbed {id}\n")), "a living lab is left alone");
+    assert!(namespaces.iter().all(|n| exists(n)));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(namespaces.iter().any(|n| exists(n)), "SIGKILL leaves something to clean");
+    let cleaned = ackgate(&["lab", "clean"]).output().unwrap();
+    assert!(cleaned.status.success(), "{}", text(&cleaned));
+    assert!(!namespaces.iter().any(|n| exists(n)), "{}", text(&cleaned));
+    assert!(!entries().iter().any(|e| e.id == id));
+}
+
+#[test]
+fn a_stopped_lab_cleans_up_and_exits_with_130() {
+    if !privileged("a_stopped_lab_cleans_up_and_exits_with_130") {
+        return;
+    }
+    for signal in [nix::sys::signal::SIGINT, nix::sys::signal::SIGTERM] {
+        let (child, namespaces) = long_lab();
+        nix::sys::signal::kill(nix::unistd::Pid::from_raw(child.id().try_into().unwrap()), signal).unwrap();
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(130), "{}", text(&output));
+        assert!(!namespaces.iter().any(|n| exists(n)));
+    }
+}
+
+#[test]
+fn one_json_object_with_what_was_promised() {
+    if !privileged("one_json_object_with_what_was_promised") {
+        return;
+    }
+    let arguments = ["lab", "incast", "--connections", "8", "--bytes", "16KB", "--rounds", "2", "--rate", "50mbit"];
+    let output = ackgate(&arguments).args(["--cc", "reno", "--guard", "none", "--json"]).output().unwrap();
+    assert!(output.status.success(), "{}", text(&output));
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    for key in ["goodput_mbps", "ceiling_mbps", "rounds_with_timeout", "rto_timeouts", "retransmits", "switch_drops"] {
+        assert!(report[key].is_number(), "{key}: {report}");
+    }
+    for key in ["p50", "p99", "max"] {
+        assert!(report["round_ms"][key].is_number(), "{report}");
+    }
+    assert_eq!((&report["rounds"], &report["connections"], &report["guard"]), (&2.into(), &8.into(), &"none".into()));
+    assert!(report["system_cpu_s"].is_number() && report["held_max"].is_null());
+}
+
+#[test]
+fn senseless_values_exit_with_2_and_advice() {
+    for (arguments, advice) in [
+        (&["lab", "incast", "--buffer", "10"][..], "two full frames"),
+        (&["lab", "incast", "--rate", "fast"], "1gbit"),
+        (&["lab", "incast", "--guard", "magic"], "possible values"),
+        (&["load", "pull", "127.0.0.1", "--connections", "0"], "at least one"),
+        (&["lab", "up", "--rate", "auto"], "a --rate of its own"),
+    ] {
+        let output = ackgate(arguments).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", text(&output));
+        assert!(text(&output).contains(advice), "{arguments:?}: {}", text(&output));
+    }
+}
+
+#[test]
+fn without_root_it_says_what_it_needs() {
+    if !privileged("without_root_it_says_what_it_needs") {
+        return;
+    }
+    // Somebody who is nobody may not be able to reach the build directory.
+    let place = std::env::temp_dir().join(format!("ackgate-{}", std::process::id()));
+    std::fs::copy(env!("CARGO_BIN_EXE_ackgate"), &place).unwrap();
+    let output = Command::new(&place).args(["lab", "incast"]).uid(65_534).gid(65_534).output();
+    std::fs::remove_file(&place).unwrap();
+    let output = output.unwrap();
+    assert_eq!(output.status.code(), Some(2), "{}", text(&output));
+    assert!(text(&output).contains("needs root"), "{}", text(&output));
+}

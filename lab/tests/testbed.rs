@@ -1,0 +1,145 @@
+//! The testbed on this kernel: it shapes, it drops, it loses no byte, it leaves nothing. Needs root; says so when it
+//! has to skip. Rates are low, so that a busy machine changes how long a test takes, not what it finds.
+
+#![expect(clippy::unwrap_used, reason = "a panic is the failure report")]
+
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use ackgate_lab::incast::{IncastConfig, IncastReport, Lab};
+use ackgate_lab::load::pull::{Start, Volume};
+use ackgate_lab::testbed::{Spec, Testbed, framing_limit_mbps, require_privilege};
+
+/// Whether this test can run here.
+fn privileged(test: &str) -> bool {
+    match require_privilege() {
+        Ok(()) => true,
+        Err(e) => {
+            eprintln!("SKIPPED {test}: {e}");
+            false
+        }
+    }
+}
+
+fn spec() -> Spec {
+    Spec { hosts: 4, rate: 100_000_000, burst: Spec::burst_for(100_000_000), ..Spec::pac_edge() }
+}
+
+fn config(connections: usize) -> IncastConfig {
+    IncastConfig {
+        connections,
+        volume: Volume::PerConnection(32 * 1024),
+        rounds: 3,
+        warmup: 1,
+        cc: Some("reno".into()),
+        mss: None,
+        start: Start::Pull,
+        fresh: false,
+        ipv6: false,
+        deadline: Duration::from_secs(60),
+        guard: None,
+    }
+}
+
+fn run(lab: &mut Lab, config: &IncastConfig) -> IncastReport {
+    lab.run(config, false, &AtomicBool::new(false), |_| {}).unwrap()
+}
+
+#[test]
+fn a_hundred_senders_overflow_the_port_and_every_byte_arrives() {
+    if !privileged("a_hundred_senders_overflow_the_port_and_every_byte_arrives") {
+        return;
+    }
+    let mut lab = Lab::new(spec()).unwrap();
+    let namespaces: Vec<_> = std::iter::once(lab.testbed().receiver())
+        .chain(std::iter::once(lab.testbed().switch()))
+        .chain((0..4).map(|k| lab.testbed().sender(k)))
+        .collect();
+    assert!(namespaces.iter().all(|n| n.path().exists()));
+    let report = run(&mut lab, &config(100));
+    assert_eq!((report.rounds, report.load.bytes), (3, 3 * 100 * 32 * 1024));
+    assert!(report.switch_drops > 0, "{report:?}");
+    assert!(report.retransmits > 0 && report.rto_timeouts > 0 && report.rounds_with_timeout > 0, "{report:?}");
+    // The first bytes of a round pass with the burst, so a little more than the framing allows is right.
+    assert!(report.goodput_mbps < 1.05 * framing_limit_mbps(100_000_000, false, None), "{report:?}");
+    drop(lab);
+    assert!(namespaces.iter().all(|n| !n.path().exists()), "namespaces are gone");
+}
+
+#[test]
+fn every_way_to_load_works_at_once_with_another_lab() {
+    if !privileged("every_way_to_load_works_at_once_with_another_lab") {
+        return;
+    }
+    let mut one = Lab::new(Spec { delayed_ack: true, offloads: true, ..spec() }).unwrap();
+    let mut two =
+        Lab::new(Spec { ecn: true, initial_window: Some(2), rto_min: Some(Duration::from_millis(10)), ..spec() })
+            .unwrap();
+    for lab in [&mut one, &mut two] {
+        for (ipv6, fresh, start, mss) in [
+            (true, false, Start::Pull, None),
+            (false, true, Start::Pull, Some(576)),
+            (true, true, Start::Pull, None),
+            (false, false, Start::Push, None),
+        ] {
+            let config = IncastConfig { ipv6, fresh, start, mss, ..config(6) };
+            let report = run(lab, &config);
+            assert_eq!(report.load.bytes, 3 * 6 * 32 * 1024, "{config:?}");
+            assert_eq!(report.load.senders.syn_retransmits, 0, "{config:?}");
+        }
+    }
+}
+
+#[test]
+fn nothing_is_lost_in_the_deep_buffer() {
+    if !privileged("nothing_is_lost_in_the_deep_buffer") {
+        return;
+    }
+    let mut lab = Lab::new(spec()).unwrap();
+    let before = lab.testbed().port_stats().unwrap();
+    let ceiling = lab.ceiling(&config(100), &AtomicBool::new(false)).unwrap();
+    let after = lab.testbed().port_stats().unwrap();
+    assert!(ceiling > 0.0 && ceiling < 1.05 * framing_limit_mbps(100_000_000, false, None));
+    assert_eq!(after.drops, before.drops);
+    assert!(after.bytes - before.bytes > 5 * 100 * 32 * 1024);
+    // And the shallow one is back.
+    assert!(run(&mut lab, &config(100)).switch_drops > 0);
+}
+
+#[test]
+fn the_port_holds_its_buffer_of_frames() {
+    if !privileged("the_port_holds_its_buffer_of_frames") {
+        return;
+    }
+    // At 1 Mb/s a frame of 1000 bytes takes 8 ms, so that hardly anything drains while a sender blasts.
+    let spec = Spec { hosts: 1, rate: 1_000_000, buffer: 30_000, burst: 3_076, ..Spec::pac_edge() };
+    let testbed = Testbed::build(spec).unwrap();
+    let blast = || {
+        let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
+        let to = SocketAddr::new(Testbed::receiver_address(false), 9);
+        // 958 bytes of payload, 8 of UDP, 20 of IP, 14 of Ethernet.
+        (0..1000).filter(|_| socket.send_to(&[0; 958], to).is_ok()).count() as u64
+    };
+    // The receiver's answers that nobody listens there make later sends fail: those were not sent.
+    let sent = testbed.sender(0).inside(blast).unwrap();
+    let stats = testbed.port_stats().unwrap();
+    let taken = sent - stats.drops;
+    assert!(stats.drops > 0);
+    assert!(taken >= 30, "30 frames fit into 30000 bytes, but only {taken} were taken");
+}
+
+#[test]
+fn a_standing_testbed_is_found_and_removed_by_name() {
+    if !privileged("a_standing_testbed_is_found_and_removed_by_name") {
+        return;
+    }
+    let name = format!("test{}", std::process::id());
+    let entry = Testbed::build_standing(Spec { hosts: 1, ..spec() }, &name).unwrap();
+    assert!(ackgate_lab::testbed::entries().contains(&entry));
+    assert!(Testbed::build_standing(spec(), &name).unwrap_err().to_string().contains("exists already"));
+    assert!(ackgate_lab::testbed::clean(false).is_ok_and(|removed| !removed.contains(&name)), "it is no orphan");
+    ackgate_lab::testbed::down(&name).unwrap();
+    assert!(!ackgate_lab::testbed::entries().contains(&entry));
+    assert!(ackgate_lab::testbed::down(&name).unwrap_err().to_string().contains("there is no testbed"));
+}
