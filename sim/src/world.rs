@@ -435,18 +435,22 @@ impl<'a, O: Observer> World<'a, O> {
     /// Sends all that an endpoint may send now, and sets its timer.
     #[inline]
     pub(crate) fn output(&mut self, e: usize) {
-        let connection = self.connections[e / 2];
         let from = if e & 1 == 0 { Side::Sender } else { Side::Receiver };
-        while let Some(mut packet) = self.endpoints[e].poll_transmit(
-            self.now,
-            &self.configs[usize::from(connection.config)],
-            &mut self.random.timeout,
-        ) {
+        loop {
+            let connection = &mut self.connections[e / 2];
+            let config = &self.configs[usize::from(connection.config)];
+            let packet = self.slab.vacant();
+            if !self.endpoints[e].poll_transmit(self.now, config, &mut self.random.timeout, packet) {
+                break;
+            }
             packet.flow = (e / 2) as u32;
             packet.from = from;
             packet.life = connection.life;
             packet.hop = connection.path[from as usize];
-            self.emit(packet, connection.shim[from as usize], connection.known_as[from as usize]);
+            connection.alive += 1;
+            let (shim, known_as) = (connection.shim[from as usize], connection.known_as[from as usize]);
+            let handle = self.slab.claim();
+            self.emit(handle, shim, known_as);
         }
         let deadline = self.endpoints[e].deadline();
         if deadline < self.endpoints[e].timer_at {
@@ -457,15 +461,14 @@ impl<'a, O: Observer> World<'a, O> {
 
     /// A packet leaves TCP.
     #[inline]
-    fn emit(&mut self, packet: Packet, shim: u32, known_as: FlowId) {
+    fn emit(&mut self, handle: u32, shim: u32, known_as: FlowId) {
         self.tally.sent += 1;
-        self.connections[packet.flow as usize].alive += 1;
-        let handle = self.slab.insert(packet);
         if shim == NIL {
             self.inject(self.now, handle);
             return;
         }
         let slot = &mut self.shims[shim as usize];
+        let packet = &self.slab[handle];
         let config = &self.configs[usize::from(self.connections[packet.flow as usize].config)];
         let segment = packet.segment(config.announced_mss, config.wscale, self.trailer);
         match slot.policy().handle_egress(self.now.to_time(), known_as, &segment, PacketId(handle)) {

@@ -188,19 +188,32 @@ impl Slab {
         Self { packets: Vec::new(), free: NIL, live: 0 }
     }
 
-    /// Takes a packet in and gives its handle.
+    /// The packet that [`claim`](Self::claim) would give: to be filled in where it will stay, since a copy of something
+    /// just written in small pieces is the most expensive thing that could be done with it.
     #[inline]
-    pub fn insert(&mut self, packet: Packet) -> u32 {
-        self.live += 1;
+    pub fn vacant(&mut self) -> &mut Packet {
         if self.free == NIL {
-            self.packets.push(packet);
-            u32::try_from(self.packets.len() - 1).expect("fewer than 2^32 packets exist")
-        } else {
-            let handle = self.free;
-            self.free = self.packets[handle as usize].next;
-            self.packets[handle as usize] = packet;
-            handle
+            self.free = u32::try_from(self.packets.len()).expect("fewer than 2^32 packets exist");
+            self.packets.push(Packet { bits: Packet::FREE, ..Packet::default() });
         }
+        &mut self.packets[self.free as usize]
+    }
+
+    /// Takes the vacant packet in, once it is filled in, and gives its handle.
+    #[inline]
+    pub fn claim(&mut self) -> u32 {
+        let handle = self.free;
+        self.free = self.packets[handle as usize].next;
+        self.live += 1;
+        handle
+    }
+
+    /// Takes a packet in and gives its handle.
+    pub fn insert(&mut self, packet: Packet) -> u32 {
+        let vacant = self.vacant();
+        let next = vacant.next;
+        *vacant = Packet { next, ..packet };
+        self.claim()
     }
 
     /// Ends a packet's life.

@@ -1,10 +1,11 @@
 //! One end of a connection: both halves, the handshake, and the headers they share.
 
 use ackgate_control::segment::Flags;
+use ackgate_control::seq::SeqNumber;
 
 use super::config::TcpConfig;
 use super::receiver::Receiver;
-use super::sender::{Chunk, Sender};
+use super::sender::Sender;
 use super::{number_of, offset_near};
 use crate::engine::{Ps, Random};
 use crate::net::Packet;
@@ -85,10 +86,12 @@ impl Endpoint {
     #[inline]
     pub fn handle_segment(&mut self, now: Ps, packet: &Packet, config: &TcpConfig, random: &mut Random) -> Arrived {
         let mut arrived = Arrived::default();
-        if packet.is_stamped() {
-            self.receiver.echo.handle_packet(packet.senders);
-        } else {
-            self.sender.handle_number(packet.senders);
+        if config.cap.is_some() {
+            if packet.is_stamped() {
+                self.receiver.echo.handle_packet(packet.senders);
+            } else {
+                self.sender.handle_number(packet.senders);
+            }
         }
         if self.state != State::Established && !self.handle_handshake(now, packet, config, random, &mut arrived) {
             return arrived;
@@ -179,48 +182,50 @@ impl Endpoint {
         }
     }
 
-    /// The next segment to send, `None` when nothing may be sent now. To be called until then.
+    /// Writes the next segment to send into `packet` and returns true; false when nothing may be sent now. To be called
+    /// until then. Only what stands in headers is written.
     #[inline]
-    pub fn poll_transmit(&mut self, now: Ps, config: &TcpConfig, random: &mut Random) -> Option<Packet> {
+    pub fn poll_transmit(&mut self, now: Ps, config: &TcpConfig, random: &mut Random, packet: &mut Packet) -> bool {
         if self.state != State::Established {
-            return self.poll_syn(now, config, random);
+            return self.poll_syn(now, config, random, packet);
         }
         if let Some(up_to) = self.receiver.early_ack.take() {
-            let mut packet = self.bare(now, self.sender.max, Flags::ACK, config);
             let due = self.receiver.ack_now;
             self.receiver.ece = !self.receiver.ece;
-            self.receiver.stamp(&mut packet, config);
+            self.bare_ack(now, config, packet);
             self.receiver.ece = !self.receiver.ece;
             packet.ack = number_of(self.receiver.irs, up_to);
             self.receiver.ack_now = due;
-            return Some(self.finish(packet, config));
+            return true;
         }
         if let Some(chunk) = self.sender.poll_chunk(now, config, random) {
-            let mut packet = self.data(now, &chunk, config);
-            self.receiver.stamp(&mut packet, config);
-            return Some(self.finish(packet, config));
+            self.begin(now, chunk.start, chunk.flags, config, packet);
+            packet.payload = chunk.len;
+            packet.bits |= chunk.bits;
+            self.receiver.stamp(packet, config);
+            packet.header = config.header + packet.tcp_header();
+            return true;
         }
         if self.receiver.ack_now {
-            let mut packet = self.bare(now, self.sender.max, Flags::ACK, config);
-            self.receiver.stamp(&mut packet, config);
-            return Some(self.finish(packet, config));
+            self.bare_ack(now, config, packet);
+            return true;
         }
-        None
+        false
     }
 
-    fn poll_syn(&mut self, now: Ps, config: &TcpConfig, random: &mut Random) -> Option<Packet> {
+    fn poll_syn(&mut self, now: Ps, config: &TcpConfig, random: &mut Random, packet: &mut Packet) -> bool {
         if !self.syn_now {
-            return None;
+            return false;
         }
         self.syn_now = false;
         let again = self.sender.max > 0;
         self.sender.sent_syn(now, config, random);
-        let mut packet = self.bare(now, 0, Flags::SYN, config);
+        self.begin(now, 0, Flags::SYN, config, packet);
         if again {
             packet.bits |= Packet::RETRANSMISSION;
         }
         if self.state == State::SynReceived {
-            self.receiver.stamp(&mut packet, config);
+            self.receiver.stamp(packet, config);
             packet.flags |= Flags::ACK;
             if config.ecn {
                 packet.flags |= Flags::ECE;
@@ -232,31 +237,31 @@ impl Endpoint {
         if config.ecn_syn {
             packet.bits |= Packet::ECT;
         }
-        Some(self.finish(packet, config))
+        packet.header = config.header + packet.tcp_header();
+        true
     }
 
     #[inline]
-    fn bare(&self, now: Ps, offset: u64, flags: Flags, config: &TcpConfig) -> Packet {
-        let mut packet = Packet { seq: number_of(self.sender.iss, offset), flags, ..Packet::default() };
+    fn bare_ack(&mut self, now: Ps, config: &TcpConfig, packet: &mut Packet) {
+        self.begin(now, self.sender.max, Flags::ACK, config, packet);
+        self.receiver.stamp(packet, config);
+        packet.header = config.header + packet.tcp_header();
+    }
+
+    /// What every segment begins with.
+    #[inline]
+    fn begin(&self, now: Ps, offset: u64, flags: Flags, config: &TcpConfig, packet: &mut Packet) {
+        packet.seq = number_of(self.sender.iss, offset);
+        packet.ack = SeqNumber(0);
+        packet.flags = flags;
+        packet.payload = 0;
+        packet.sack_len = 0;
+        packet.senders = 0;
+        packet.bits = 0;
         if config.timestamps {
-            packet.bits |= Packet::TIMESTAMPS;
+            packet.bits = Packet::TIMESTAMPS;
             packet.timestamps = (timestamp(now), self.receiver.ts_recent);
         }
-        packet
-    }
-
-    #[inline]
-    fn data(&self, now: Ps, chunk: &Chunk, config: &TcpConfig) -> Packet {
-        let mut packet = self.bare(now, chunk.start, chunk.flags, config);
-        packet.payload = chunk.len;
-        packet.bits |= chunk.bits;
-        packet
-    }
-
-    #[inline]
-    fn finish(&self, mut packet: Packet, config: &TcpConfig) -> Packet {
-        packet.header = config.header + packet.tcp_header();
-        packet
     }
 }
 
