@@ -30,6 +30,10 @@ pub struct Tcp {
     pub rto_granularity: Span,
     /// Largest factor that exponential backoff reaches, a power of two (Vasudevan §7: 64).
     pub rto_backoff_max: u32,
+    /// Whether back-off lasts until an RTT sample comes (RFC 6298 §5), which a segment that was sent twice does not give
+    /// without timestamps: so in ns-2. Else it ends with any progress: so in ns-3, and in effect in Linux, whose
+    /// timestamps make each ACK a sample.
+    pub backoff_until_sample: bool,
     /// Each timeout is lengthened by up to this fraction of itself, uniformly at random (Vasudevan §5: 0.5).
     pub rto_randomize: f64,
     /// Selective acknowledgement (RFC 2018, RFC 6675).
@@ -71,6 +75,7 @@ impl Default for Tcp {
             rto_initial: Span::secs(1),
             rto_granularity: Span::ZERO,
             rto_backoff_max: 64,
+            backoff_until_sample: false,
             rto_randomize: 0.0,
             sack: false,
             limited_transmit: false,

@@ -24,6 +24,8 @@ pub struct TcpConfig {
     pub algorithm: CongestionControl,
     /// Retransmission timeout.
     pub rto: RtoConfig,
+    /// Whether back-off lasts until an RTT sample comes, instead of until any progress.
+    pub backoff_until_sample: bool,
     /// RFC 2018 and 6675.
     pub sack: bool,
     /// RFC 3042.
@@ -81,6 +83,7 @@ impl TcpConfig {
                 spread: fixed(tcp.rto_randomize),
                 ..RtoConfig::default()
             },
+            backoff_until_sample: tcp.backoff_until_sample,
             sack: tcp.sack,
             limited_transmit: tcp.limited_transmit,
             delayed_ack: tcp.delayed_ack.map(Ps::from_span),

@@ -84,6 +84,8 @@ pub struct Sender {
     dupacks: u32,
     /// Loss events before this offset are one event (RFC 6582 §3.2).
     recover: u64,
+    /// First unacknowledged byte at the last timeout, `u64::MAX` before the first.
+    timed_out: u64,
     /// ECE before this offset is one event.
     ece_recover: u64,
     /// Growth is allowed while ACKs are for data sent before this: the window was full then.
@@ -130,6 +132,7 @@ impl Sender {
             first_partial: false,
             dupacks: 0,
             recover: 0,
+            timed_out: u64::MAX,
             ece_recover: 0,
             limited: 0,
             timed_end: 0,
@@ -356,7 +359,9 @@ impl Sender {
             self.timed_end = 0;
         }
         if arrived.rtt.is_some() || self.rto.backed_off() || config.random_timers() {
-            self.rto.handle_progress();
+            if arrived.rtt.is_some() || !config.backoff_until_sample {
+                self.rto.handle_progress();
+            }
             self.renew_timeout(config, random);
         }
         self.una = ack;
@@ -469,10 +474,11 @@ impl Sender {
             return false;
         }
         // RFC 5681 §3.1: a segment that times out again does not halve the threshold again.
-        if !self.rto.backed_off() {
+        if self.una != self.timed_out {
             let flight = self.max - self.una;
             self.window.ssthresh = self.congestion.after_timeout(&self.window, flight, config);
         }
+        self.timed_out = self.una;
         self.rto.handle_timeout(&config.rto);
         self.window.cwnd = config.mss;
         self.phase = Phase::Loss;
