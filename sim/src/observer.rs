@@ -60,7 +60,7 @@ pub struct Packet {
     pub to: Endpoint,
     /// Connection, counted through the run: both directions have the same.
     pub connection: u32,
-    /// TCP header and payload length; CE as the packet is now.
+    /// TCP header and payload length; CE as the packet is now. `sack` of a SYN says that SACK is permitted.
     pub segment: Segment,
     /// Whether the IP header says ECN-capable transport, ECT(0).
     pub ect: bool,
@@ -72,6 +72,10 @@ pub struct Packet {
     pub id: u16,
     /// A data segment that was sent before.
     pub retransmission: bool,
+    /// A scheme's probe: an IP packet without TCP, of which the segment says nothing.
+    pub probe: bool,
+    /// M21TCP-A's field: its bytes (4 for an IP option, 8 for a TCP option) and the number of senders in it.
+    pub count: Option<(u8, u32)>,
 }
 
 /// Why a packet was dropped.

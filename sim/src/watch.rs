@@ -4,6 +4,7 @@
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
+use ackgate_control::segment::Flags;
 use ackgate_control::units::Span;
 
 use crate::engine::Ps;
@@ -58,6 +59,8 @@ pub(crate) struct Known<'a> {
     pub(crate) life: u8,
     pub(crate) mss: u16,
     pub(crate) wscale: u8,
+    pub(crate) sack: bool,
+    pub(crate) field: u8,
     pub(crate) trailer: u8,
 }
 
@@ -149,15 +152,19 @@ fn describe(packet: &Packet, known: &Known<'_>) -> observer::Packet {
     let sender = Endpoint { host: known.route.host[0], port: port(50_000, life) };
     let receiver = Endpoint { host: known.route.host[1], port: port(35_000, nth % 9_000) };
     let (from, to) = if packet.from == Side::Sender { (sender, receiver) } else { (receiver, sender) };
+    let mut segment = packet.segment(known.mss, known.wscale, known.trailer);
+    segment.sack |= known.sack && segment.flags.has(Flags::SYN);
     observer::Packet {
         from,
         to,
         connection: known.connection,
-        segment: packet.segment(known.mss, known.wscale, known.trailer),
+        segment,
         ect: packet.is(Packet::ECT),
         sack: packet.sack,
         sack_blocks: packet.sack_len,
         id: packet.seq.0 as u16 ^ packet.ack.0 as u16,
         retransmission: packet.is(Packet::RETRANSMISSION),
+        probe: packet.is(Packet::PROBE),
+        count: (known.field > 0).then_some((known.field, packet.senders)),
     }
 }

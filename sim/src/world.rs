@@ -713,6 +713,8 @@ fn known<'a>(
         life: connection.life,
         mss: config.announced_mss,
         wscale: config.wscale,
+        sack: config.sack,
+        field: config.field,
         trailer,
     }
 }

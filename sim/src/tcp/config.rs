@@ -54,6 +54,8 @@ pub struct TcpConfig {
     pub timer_jitter: Ps,
     /// Bytes of a frame before and behind TCP's options and payload; M21TCP-A's field is among them.
     pub header: u8,
+    /// Bytes of M21TCP-A's field, 0 when there is none.
+    pub field: u8,
     /// M21TCP-A's cap.
     pub cap: Option<m21::Cap>,
 }
@@ -98,6 +100,7 @@ impl TcpConfig {
             validate_window: tcp.validate_window,
             timer_jitter: Ps::from_span(scenario.host.timer_jitter),
             header: u8::try_from(20 + scenario.network.framing.in_buffer() + field).unwrap_or(u8::MAX),
+            field: u8::try_from(field).unwrap_or(u8::MAX),
             cap,
         }
     }

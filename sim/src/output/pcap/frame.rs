@@ -6,7 +6,11 @@ use ackgate_control::wire::{Layout, fill_checksums};
 use crate::observer::{Endpoint, Packet};
 
 const ETHERNET: usize = 14;
-const IPV4: usize = 20;
+
+/// Bytes of TCP options at most (RFC 9293 §3.1).
+const MAX_OPTIONS: usize = 40;
+/// IP protocol of a scheme's probes: for experiments (RFC 3692 §2.1).
+const EXPERIMENT: u8 = 253;
 
 /// Replaces what is in `out` by the frame.
 pub(super) fn write(packet: &Packet, out: &mut Vec<u8>) {
@@ -22,11 +26,23 @@ pub(super) fn write(packet: &Packet, out: &mut Vec<u8>) {
         (false, true) => 2,
         (false, false) => 0,
     };
-    out.extend_from_slice(&[0x45, ecn, 0, 0]);
+    let ip_option = packet.count.filter(|(bytes, _)| *bytes == 4).map(|(_, count)| count);
+    let words = if ip_option.is_some() { 6 } else { 5 };
+    out.extend_from_slice(&[0x40 | words, ecn, 0, 0]);
     out.extend_from_slice(&packet.id.to_be_bytes());
-    out.extend_from_slice(&[0x40, 0, 64, 6, 0, 0]);
+    out.extend_from_slice(&[0x40, 0, 64, if packet.probe { EXPERIMENT } else { 6 }, 0, 0]);
     out.extend_from_slice(&address(packet.from));
     out.extend_from_slice(&address(packet.to));
+    if let Some(count) = ip_option {
+        // An experimental option (RFC 4727 §3.3), copied into fragments.
+        out.extend_from_slice(&[158, 4]);
+        out.extend_from_slice(&u16::try_from(count).unwrap_or(u16::MAX).to_be_bytes());
+    }
+    let tcp = out.len();
+    if packet.probe {
+        finish(out, tcp);
+        return;
+    }
 
     // RFC 9293 §3.1.
     out.extend_from_slice(&packet.from.port.to_be_bytes());
@@ -37,29 +53,40 @@ pub(super) fn write(packet: &Packet, out: &mut Vec<u8>) {
     out.extend_from_slice(&[0, segment.flags.0]);
     out.extend_from_slice(&segment.window.to_be_bytes());
     out.extend_from_slice(&[0; 4]);
-    options(packet, out);
+    let first_option = out.len();
+    options(packet, out, first_option);
     let payload = out.len();
-    let words = u8::try_from((payload - ETHERNET - IPV4) / 4).expect("options are at most 40 bytes");
-    out[ETHERNET + IPV4 + 12] = words << 4;
+    let words = u8::try_from((payload - tcp) / 4).expect("options are at most 40 bytes");
+    out[tcp + 12] = words << 4;
 
     out.resize(payload + segment.payload as usize, 0);
-    let total = u16::try_from(out.len() - ETHERNET).expect("an MSS is at most 65495");
-    out[ETHERNET + 2..ETHERNET + 4].copy_from_slice(&total.to_be_bytes());
-    let layout = Layout { ip: ETHERNET, ipv6: false, tcp: ETHERNET + IPV4, payload, end: out.len() };
+    finish(out, tcp);
+    let layout = Layout { ip: ETHERNET, ipv6: false, tcp, payload, end: out.len() };
     fill_checksums(out, &layout);
 }
 
-/// Options in the order and with the padding that Linux uses.
-fn options(packet: &Packet, out: &mut Vec<u8>) {
+/// Writes the IP packet's length and the header's checksum (RFC 1071).
+fn finish(out: &mut [u8], tcp: usize) {
+    let total = u16::try_from(out.len() - ETHERNET).expect("an MSS is at most 65495");
+    out[ETHERNET + 2..ETHERNET + 4].copy_from_slice(&total.to_be_bytes());
+    let words = out[ETHERNET..tcp].chunks_exact(2).map(|word| u32::from(u16::from_be_bytes([word[0], word[1]])));
+    let sum: u32 = words.sum();
+    let folded = (sum & 0xffff) + (sum >> 16);
+    let check = !((folded & 0xffff) + (folded >> 16));
+    out[ETHERNET + 10..ETHERNET + 12].copy_from_slice(&check.to_be_bytes()[2..]);
+}
+
+/// Options in the order and with the padding that Linux uses; experimental ones last.
+fn options(packet: &Packet, out: &mut Vec<u8>, first: usize) {
     let segment = &packet.segment;
     let syn = segment.flags.has(Flags::SYN);
     if syn && segment.mss != 0 {
         out.extend_from_slice(&[2, 4]);
         out.extend_from_slice(&segment.mss.to_be_bytes());
     }
-    if syn && segment.sack {
-        // SACK-permitted.
-        out.extend_from_slice(&[1, 1, 4, 2]);
+    if syn {
+        // SACK-permitted, or as much padding: a simulated SYN is as long with it as without.
+        out.extend_from_slice(if segment.sack { &[1, 1, 4, 2] } else { &[1, 1, 1, 1] });
     }
     if let Some((value, echo)) = segment.timestamps {
         out.extend_from_slice(&[1, 1, 8, 10]);
@@ -69,10 +96,17 @@ fn options(packet: &Packet, out: &mut Vec<u8>) {
     if let Some(shift) = segment.wscale.filter(|_| syn) {
         out.extend_from_slice(&[1, 3, 3, shift]);
     }
-    let blocks = packet.sack.iter().take(packet.sack_blocks.into());
-    if !syn && packet.sack_blocks > 0 {
-        out.extend_from_slice(&[1, 1, 5, 2 + 8 * packet.sack_blocks.min(3)]);
-        for (left, right) in blocks {
+    if let Some((8, count)) = packet.count {
+        // Kind for experiments (RFC 6994), with an identifier of two bytes.
+        out.extend_from_slice(&[253, 8, 0x4d, 0x32]);
+        out.extend_from_slice(&count.to_be_bytes());
+    }
+    // As many blocks as there is room for.
+    let room = (MAX_OPTIONS - (out.len() - first)).saturating_sub(4) / 8;
+    let blocks = usize::from(packet.sack_blocks).min(packet.sack.len()).min(room);
+    if !syn && blocks > 0 {
+        out.extend_from_slice(&[1, 1, 5, u8::try_from(2 + 8 * blocks).unwrap_or(26)]);
+        for (left, right) in &packet.sack[..blocks] {
             out.extend_from_slice(&left.0.to_be_bytes());
             out.extend_from_slice(&right.0.to_be_bytes());
         }

@@ -23,6 +23,8 @@ fn packet(from: Endpoint, to: Endpoint, segment: Segment) -> Packet {
         sack_blocks: 0,
         id: 7,
         retransmission: false,
+        probe: false,
+        count: None,
     }
 }
 
@@ -100,6 +102,54 @@ fn the_datapath_reads_what_the_simulator_meant() {
         let sack = packet.segment.sack && packet.segment.mss == 0;
         assert_eq!(read, Segment { header, sack, ..packet.segment });
     }
+}
+
+/// Looks at every frame of a run that a capture would write.
+#[derive(Default)]
+struct Checked {
+    frames: u64,
+    probes: u64,
+    blocks: u64,
+    bytes: Vec<u8>,
+}
+
+impl Observer for Checked {
+    fn packet(&mut self, _now: Time, _at: Point, _way: Way, packet: &Packet) {
+        frame::write(packet, &mut self.bytes);
+        let simulated = u32::from(packet.segment.header) + packet.segment.payload;
+        assert_eq!(self.bytes.len() as u32, simulated, "{packet:?}");
+        self.frames += 1;
+        self.blocks += u64::from(packet.sack_blocks);
+        match wire::parse(&self.bytes, &Meta::whole(&self.bytes), Direction::Ingress) {
+            Ok(read) => {
+                let sack = packet.sack_blocks > 0;
+                assert_eq!(read.segment, Segment { sack, ..packet.segment });
+            }
+            Err(reason) => {
+                assert!(packet.probe && reason == wire::Reject::NotTcp, "{reason:?}: {packet:?}");
+                self.probes += 1;
+            }
+        }
+    }
+}
+
+#[test]
+fn frames_of_every_kind_of_run_are_as_long_as_they_were_simulated() {
+    use crate::scenario::{Document, Scenario};
+    let run = |text: &str| {
+        let scenario: Scenario = Document::parse("x.toml", text).and_then(|document| document.scenario()).unwrap();
+        let mut checked = Checked::default();
+        crate::run(&scenario, &mut checked).unwrap();
+        assert!(checked.frames > 1_000);
+        checked
+    };
+    let base = "senders = 24\nrounds = 2\nworkload.connections = \"fresh\"\n";
+    run(base);
+    assert!(run(&format!("{base}tcp = {{ sack = true, timestamps = true }}")).blocks > 0);
+    run(&format!("{base}scheme = \"dctcp\""));
+    run(&format!("{base}scheme = \"m21\""));
+    run(&format!("{base}scheme = \"m21\"\nm21.field = \"ip\"\ntcp.timestamps = true"));
+    assert!(run(&format!("{base}scheme = \"hwatch\"")).probes > 0);
 }
 
 #[test]
