@@ -3,7 +3,7 @@
 .PHONY: demo test bench lint clean setup build
 
 demo: build
-	./target/release/ackgate --help
+	./target/release/ackgate demo --html out/demo.html
 
 test: setup
 	cargo test --workspace --locked

@@ -5,12 +5,12 @@ use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use crate::units::{parse_bytes, parse_rate, parse_time};
 use ackgate_lab::guard::GuardConfig;
 use ackgate_lab::incast::{IncastConfig, IncastReport, Lab, Progress};
 use ackgate_lab::load::report::median;
 use ackgate_lab::pairs::{Ratio, Side, run_pairs};
 use ackgate_lab::testbed::{self, Entry, Spec, Testbed};
-use ackgate_lab::units::{parse_bytes, parse_rate, parse_time};
 use clap::{Args, Subcommand, ValueEnum};
 
 use crate::exit::Refused;
@@ -122,8 +122,8 @@ pub(crate) struct Network {
     /// Sender namespaces; the connections are spread over them.
     #[arg(long, default_value_t = Spec::pac_edge().hosts)]
     hosts: usize,
-    /// Rate of the switch port towards the receiver, or `auto`: the highest of 1gbit, 500, 200, 100 and 50mbit of which
-    /// this machine can carry three times as much.
+    /// Rate of the switch port towards the receiver, or `auto`: the highest of 1gbit, 500, 200 and 100mbit that
+    /// this machine carries without effort.
     #[arg(long, default_value = "1gbit", value_parser = RateArgument::parse)]
     rate: RateArgument,
     /// Buffer of that port.

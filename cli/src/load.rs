@@ -3,11 +3,11 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::time::Duration;
 
+use crate::units::{parse_bytes, parse_time};
 use ackgate_lab::load::pull::{Event, PullConfig, Start, Volume, pull};
 use ackgate_lab::load::report::LoadReport;
 use ackgate_lab::load::serve::Server;
 use ackgate_lab::load::{PORT, make_all_room};
-use ackgate_lab::units::{parse_bytes, parse_time};
 use anyhow::Context;
 use clap::{Args, Subcommand};
 

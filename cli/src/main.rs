@@ -1,5 +1,6 @@
 //! The `ackgate` binary: arguments in, tables and reports out. Whatever is worth testing lives in the libraries.
 
+mod demo;
 mod exit;
 mod lab;
 mod load;
@@ -7,6 +8,7 @@ mod run;
 mod sim;
 mod stop;
 mod table;
+mod units;
 
 use std::process::ExitCode;
 
@@ -22,6 +24,8 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Shows incast on this machine, with and without the guard, in under two minutes.
+    Demo(demo::Arguments),
     /// Guards an interface in the foreground; Ctrl-C leaves it as it was. Needs root.
     Run(run::Arguments),
     /// Real TCP load as in the papers: many senders, one receiver, barrier-synchronised rounds.
@@ -37,6 +41,7 @@ enum Command {
 
 fn main() -> ExitCode {
     let done = match Cli::parse().command {
+        Command::Demo(arguments) => demo::run(&arguments),
         Command::Run(arguments) => run::run(&arguments),
         Command::Load(command) => load::run(command),
         Command::Lab(command) => lab::run(command),

@@ -4,9 +4,9 @@ use std::io::{IsTerminal, Write};
 use std::os::fd::AsFd;
 use std::time::Duration;
 
+use crate::units::{parse_bytes, parse_rate, parse_time};
 use ackgate_control::pac::{Config, Requests};
 use ackgate_control::units::{Span, Time};
-use ackgate_lab::units::{parse_bytes, parse_rate, parse_time};
 use ackgate_linux::{Guard, Options, Outcome, Snapshot, Summary};
 use clap::{Args, ValueEnum};
 use serde::Serialize;

@@ -39,6 +39,7 @@ fn long_lab() -> (Child, Vec<String>) {
         std::thread::sleep(Duration::from_millis(10));
     }
     let _ = child.kill();
+    let _ = child.wait();
     panic!("the lab did not come up");
 }
 

@@ -22,12 +22,11 @@ use crate::testbed::{PortStats, Spec, Testbed, TestbedError, framing_limit_mbps}
 const MACHINE_SHARE: f64 = 0.9;
 
 /// Rates that [`Lab::choose_rate`] chooses from, in bits per second.
-const RATES: [u64; 5] = [1_000_000_000, 500_000_000, 200_000_000, 100_000_000, 50_000_000];
-/// A rate that no machine reaches: the port does not shape, in bits per second.
-const UNSHAPED: u64 = 100_000_000_000;
-/// How many times the rate a machine must be able to carry, so that senders together outrun the port by far, as many hosts
-/// with links of their own do, and a guard has CPU time to run.
-const HEADROOM: f64 = 3.0;
+const RATES: [u64; 4] = [1_000_000_000, 500_000_000, 200_000_000, 100_000_000];
+/// Share of the framing limit that is reached without congestion by a machine that carries a rate without effort.
+const EFFORTLESS_GOODPUT: f64 = 0.95;
+/// Share of its processors' time that it takes at most.
+const EFFORTLESS_CPU: f64 = 0.4;
 
 /// Why there is no result.
 #[derive(Debug, Error)]
@@ -235,16 +234,17 @@ impl Lab {
         Ok(mbps)
     }
 
-    /// Sets the bottleneck to the highest usual rate of which this machine can carry three times as much, and returns that
-    /// rate in bits per second. A slower machine gets the lowest of them.
+    /// Sets the bottleneck to the highest usual rate that this machine carries without effort, and returns it in bits per
+    /// second: so that senders together outrun the port by far, as many hosts with links of their own do, and a guard has
+    /// CPU time to run. A slower or busier machine gets the lowest of these rates.
     ///
     /// # Errors
     /// When the load or tc fails, or `stop` is set.
     pub fn choose_rate(&mut self, ipv6: bool, stop: &AtomicBool) -> Result<u64, LabError> {
-        let free = IncastConfig {
+        let trial = IncastConfig {
             connections: 8,
-            volume: Volume::PerConnection(1 << 20),
-            rounds: 4,
+            volume: Volume::PerConnection(512 * 1024),
+            rounds: 5,
             warmup: 2,
             cc: None,
             mss: None,
@@ -254,13 +254,25 @@ impl Lab {
             deadline: Duration::from_secs(30),
             guard: None,
         };
-        self.testbed.set_rate(UNSHAPED)?;
-        let capacity = self.ceiling(&free, stop)?;
-        self.ceiling = None;
-        let fits = |rate: &u64| *rate as f64 / 1e6 * HEADROOM <= capacity;
-        let rate = RATES.into_iter().find(fits).unwrap_or(RATES[RATES.len() - 1]);
-        self.testbed.set_rate(rate)?;
-        Ok(rate)
+        let lowest = RATES[RATES.len() - 1];
+        for rate in RATES {
+            self.testbed.set_rate(rate)?;
+            self.ceiling = None;
+            if rate == lowest {
+                break;
+            }
+            self.testbed.set_deep_buffer(true)?;
+            let report = self.run(&trial, false, stop, |_| {});
+            self.testbed.set_deep_buffer(false)?;
+            let report = report?;
+            let available = report.load.seconds * report.machine.cpus as f64;
+            if report.goodput_mbps >= EFFORTLESS_GOODPUT * report.framing_limit_mbps
+                && report.not_idle_s <= EFFORTLESS_CPU * available
+            {
+                return Ok(rate);
+            }
+        }
+        Ok(lowest)
     }
 
     /// Runs one measurement. With `with_ceiling` the ceiling is measured first, if it is not known yet.

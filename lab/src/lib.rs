@@ -6,7 +6,6 @@
 //! - [`incast`]: all of that together, one measurement after another.
 //! - [`pairs`]: with and without the guard in turn, and what it costs.
 //! - [`machine`]: what it was measured on, and what its processors did.
-//! - [`units`]: sizes, rates and times as people write them.
 
 pub mod guard;
 pub mod incast;
@@ -14,4 +13,3 @@ pub mod load;
 pub mod machine;
 pub mod pairs;
 pub mod testbed;
-pub mod units;

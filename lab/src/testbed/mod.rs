@@ -122,7 +122,7 @@ impl Spec {
         Self {
             hosts: 8,
             rate: 1_000_000_000,
-            buffer: 96 * 1024,
+            buffer: 96_000,
             burst: Self::burst_for(1_000_000_000),
             offloads: false,
             rto_min: None,
