@@ -25,6 +25,12 @@ const EPOCH: Span = Span::millis(2);
 /// Share of the link's throughput, in 1/128, above which it counts as busy (97.6 %).
 const BUSY: u64 = 125;
 
+/// The largest budget. PAC takes the whole buffer, as published: its estimates run high. Exact credit fills what it is
+/// given to the byte, and leaves a sixteenth to what nobody can account: the senders' own ACKs, and other hosts' traffic.
+fn top(config: &Config) -> u64 {
+    if config.credit { config.buffer - config.buffer / 16 } else { config.buffer }
+}
+
 /// The search for the budget.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Budget {
@@ -42,7 +48,7 @@ impl Budget {
     /// The budget to begin with.
     #[must_use]
     pub fn first(config: &Config) -> u64 {
-        if config.auto { FIRST.min(config.buffer) } else { config.buffer }.max(2 * FULL_FRAME)
+        if config.auto { FIRST.min(top(config)) } else { top(config) }.max(2 * FULL_FRAME)
     }
 
     /// Looks at the gate; to be called whenever ACKs are held.
@@ -62,7 +68,7 @@ impl Budget {
         }
         let rate = (arrived << 20) / elapsed.0.max(1);
         let now_budget = gate.cap.get();
-        let top = if self.ceiling == 0 { config.buffer } else { self.ceiling.min(config.buffer) };
+        let top = if self.ceiling == 0 { top(config) } else { self.ceiling.min(top(config)) };
         let next = if lost {
             self.flat = 3;
             self.ceiling = now_budget - now_budget / 8;
@@ -76,7 +82,7 @@ impl Budget {
         };
         self.ceiling += self.ceiling / 1024;
         self.best = (self.best - self.best / 512).max(rate);
-        gate.cap.set(next.min(top).max(LEAST).min(config.buffer));
+        gate.cap.set(next.max(LEAST).min(top));
         gate.threshold.set(gate.threshold.get().min(gate.cap.get()));
     }
 

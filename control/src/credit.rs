@@ -3,24 +3,25 @@
 //!
 //! The gate stays PAC's (ledger, scheduler, holding); what changes is what a release costs and what it says:
 //!
-//! - **Charge**: the bytes by which an ACK moves the right edge. A request or a handshake also pays for the edge that its
-//!   idle sender still has.
+//! - **Charge**: what the sender may send once the packet has left, right edge minus highest byte received, less what the
+//!   flow owes already. Whatever an idle sender still has is charged with the request that wakes it.
 //! - **Window**: outgoing windows are lowered to the flow's share of the budget, `W = budget / engaged flows`, but never
 //!   below [`LEAST_SEGMENTS`] segments for a new grant; the right edge never moves left.
-//! - **Turns**: when `W` would be smaller, flows take turns by holding ACKs. An ACK that has been held for too long
-//!   leaves without moving the edge, and a bare copy of it waits for budget: the sender has nothing outstanding then, so
-//!   its timer is off, and the copy is the window update that lets it go on ([`crate::policy::Action::Split`]).
+//! - **Turns**: when `W` would be smaller, flows take turns by holding ACKs. What has been held for half of the longest
+//!   hold leaves without moving the edge, as soon as the budget has room for that, and a bare copy of it waits for the
+//!   grant: the sender has nothing outstanding then, so its timer is off, and the copy is the window update that lets it
+//!   go on ([`crate::policy::Action::Split`]).
 //!
 //! DESIGN NOTES
 //! 1. Two segments per grant: one alone meets the receiver's delayed ACK (40 ms on Linux), and a sender never uses
 //!    segments larger than half the largest window that it has seen.
-//! 2. The window field counts in units of `1 << scale` from the acknowledgement number. A new edge is rounded down to it;
-//!    a kept edge is rounded up, since down would be a retraction, and what that adds is charged. Where a unit is larger
+//! 2. The window field counts in units of `1 << scale` from the acknowledgement number. Edges are rounded up to it: down
+//!    would be a retraction, or leave less than two segments; what that adds is charged. Where a unit is larger
 //!    than a segment (scales above 10) the rounding would be most of the window: such flows are estimated as PAC does.
 //! 3. A flow first seen in mid-stream has an unknown scale: it is estimated as PAC does, and never rewritten.
 //! 4. Duplicate ACKs carry the unmoved edge: a changed window would stop the sender from counting them (RFC 5681 §2).
 
-use crate::pac::account::{Class, Outgoing, Trigger};
+use crate::pac::account::{Class, Outgoing, Trigger, has_no_more};
 use crate::pac::config::Config;
 use crate::pac::state::{Flow, Gate, flag};
 use crate::segment::Edit;
@@ -61,7 +62,11 @@ pub fn can_go_on(flow: &Flow, ack: SeqNumber) -> bool {
 
 /// What releasing `out` with a full grant costs, and where it moves the right edge.
 #[must_use]
-pub fn trigger(gate: &Gate, flow: &Flow, out: &Outgoing) -> Trigger {
+pub fn trigger(config: &Config, gate: &Gate, flow: &Flow, out: &Outgoing) -> Trigger {
+    if matches!(out.class, Class::Ack | Class::Data) && has_no_more(config, flow) {
+        // No grant for the end of a response: what an idle sender is left with would burst after the next request.
+        return Trigger { wire: 0, increment: 0, edge: Some(kept(flow, out)) };
+    }
     let moves = match out.class {
         Class::Urgent | Class::Stale => false,
         Class::Data => !can_go_on(flow, out.ack),
@@ -69,14 +74,26 @@ pub fn trigger(gate: &Gate, flow: &Flow, out: &Outgoing) -> Trigger {
     };
     let kept = kept(flow, out);
     let to = if moves { grant(gate, flow, out).max(kept) } else { kept };
-    Trigger { wire: flow.wire(u64::from(cost(flow, out, to))), increment: 0, edge: Some(to) }
+    price(flow, out, to)
 }
 
 /// What releasing `out` costs when the edge stays: nothing, but for what wakes an idle sender.
 #[must_use]
 pub fn without_grant(flow: &Flow, out: &Outgoing) -> Trigger {
-    let to = kept(flow, out);
-    Trigger { wire: flow.wire(u64::from(cost(flow, out, to))), increment: 0, edge: Some(to) }
+    price(flow, out, kept(flow, out))
+}
+
+/// What it costs to let a request go without a grant: what its sender has left, and the bare ACK that it answers with.
+#[must_use]
+pub fn cost_of_split(flow: &Flow, out: &Outgoing) -> u64 {
+    without_grant(flow, out).wire + if out.data { u64::from(flow.header.get()) } else { 0 }
+}
+
+/// A charge tops the flow's debt up to what it may send up to `to`: whatever was voided or is left over is counted anew.
+fn price(flow: &Flow, out: &Outgoing, to: SeqNumber) -> Trigger {
+    let received = if flow.flags.any(flag::RECEIVED) { SeqNumber(flow.received.get()) } else { out.ack };
+    let credit = flow.wire(u64::from(to.ahead_of(received)));
+    Trigger { wire: credit.saturating_sub(u64::from(flow.owed.get())), increment: 0, edge: Some(to) }
 }
 
 /// The right edge that has been advertised, as the window field of `out` can say it.
@@ -84,21 +101,11 @@ fn kept(flow: &Flow, out: &Outgoing) -> SeqNumber {
     out.ack + (remaining(flow, out.ack).div_ceil(1 << out.shift) << out.shift)
 }
 
-/// Payload bytes that the sender may newly send when the edge moves to `to`.
-fn cost(flow: &Flow, out: &Outgoing, to: SeqNumber) -> u32 {
-    let received = if flow.flags.any(flag::RECEIVED) { SeqNumber(flow.received.get()) } else { out.ack };
-    let from = match out.class {
-        Class::Request | Class::Handshake => received.max(out.ack),
-        _ => SeqNumber(flow.edge.get()).max(received),
-    };
-    to.ahead_of(from)
-}
-
 /// The right edge of a full grant: the share, no more than TCP itself offers, in units of the window field.
 fn grant(gate: &Gate, flow: &Flow, out: &Outgoing) -> SeqNumber {
     let offered = u32::from(out.window) << out.shift;
-    let wanted = share(gate, flow).min(offered);
-    out.ack + (wanted >> out.shift << out.shift)
+    let wanted = share(gate, flow);
+    out.ack + (wanted.div_ceil(1 << out.shift) << out.shift).min(offered)
 }
 
 /// The window field that says the flow's right edge.

@@ -1,6 +1,6 @@
 //! The schemes' parameters as `control` takes them, from what the scenario says and what it leaves to be derived.
 
-use ackgate_control::pac::{self, RttMethod};
+use ackgate_control::pac::{self, Hold, Requests, RttMethod};
 use ackgate_control::{hwatch, ictcp, m21, shaper};
 
 use ackgate_control::units::Span;
@@ -22,8 +22,16 @@ pub(crate) fn buffer_bytes(scenario: &Scenario) -> u64 {
 pub(crate) fn pac(scenario: &Scenario) -> pac::Config {
     let parameters = &scenario.pac;
     let buffer = parameters.threshold.unwrap_or_else(|| buffer_bytes(scenario));
-    let mut config =
-        if scenario.scheme == Scheme::Credit { pac::Config::credit(buffer) } else { pac::Config::new(buffer) };
+    let mut config = pac::Config::new(buffer);
+    config.credit = matches!(scenario.scheme, Scheme::Credit | Scheme::WindowOnly);
+    match scenario.scheme {
+        Scheme::PacPublished => config.requests = Requests::Ignore,
+        Scheme::WindowOnly => config.hold = Hold::Nothing,
+        Scheme::RequestsOnly => config.hold = Hold::Requests,
+        _ => {}
+    }
+    config.auto = parameters.auto;
+    config.rate_mbps = scenario.network.rate.0 / 1_000_000;
     config.max_hold = parameters.max_hold;
     config.initial_window = parameters.initial_window.unwrap_or(scenario.tcp.initial_window);
     config.lambda_permille = permille(parameters.lambda);

@@ -37,7 +37,10 @@ impl Shim {
     pub(crate) fn all(scenario: &Scenario, receivers: u32, hosts: u32) -> Result<Vec<Self>, Error> {
         let refused = |problem: &'static str| Error::Scheme(problem);
         let count = match scenario.scheme {
-            Scheme::Pac | Scheme::Credit | Scheme::Ictcp | Scheme::Shaper => receivers,
+            Scheme::Pac | Scheme::PacPublished | Scheme::Credit | Scheme::WindowOnly | Scheme::RequestsOnly => {
+                receivers
+            }
+            Scheme::Ictcp | Scheme::Shaper => receivers,
             Scheme::Hwatch => hosts,
             Scheme::None | Scheme::M21 | Scheme::Dctcp | Scheme::Ecn | Scheme::Red | Scheme::FixedWindow => 0,
         };

@@ -1,7 +1,7 @@
 //! The packet path: what every segment does to the ledger, and whether an outgoing one may leave now. This file and
 //! `interval.rs` are what the BPF programs mirror; integers only, no allocation, no loops.
 
-use super::config::{Config, Growth, LARGEST_REQUEST, Requests, RttMethod};
+use super::config::{Config, Growth, Hold, LARGEST_REQUEST, Requests, RttMethod};
 use super::interval::{self, disengage, engage, smooth, void};
 use super::state::{Flow, Gate, flag};
 use crate::credit;
@@ -147,6 +147,8 @@ pub fn ingress(config: &Config, gate: &Gate, flow: &Flow, segment: &Segment, now
         }
         if segment.payload > 0 || segment.flags.has(Flags::FIN) {
             receive(config, gate, flow, segment, now);
+        } else if credit::governs(config, flow) {
+            pay(gate, flow, segment);
         }
     }
     if config.rtt == RttMethod::Timestamps {
@@ -184,11 +186,15 @@ fn sample_timestamp(flow: &Flow, segment: &Segment, now: Time) {
     }
 }
 
+fn pay(gate: &Gate, flow: &Flow, segment: &Segment) {
+    let paid = flow.owed.take_up_to(segment.wire_bytes());
+    gate.owed.sub(u64::from(paid));
+}
+
 /// Data arrived: it pays the flow's debt (Eq. 5, in wire bytes) and tells about the sender.
 fn receive(config: &Config, gate: &Gate, flow: &Flow, segment: &Segment, now: Time) {
     let wire = segment.wire_bytes();
-    let paid = flow.owed.take_up_to(wire);
-    gate.owed.sub(u64::from(paid));
+    pay(gate, flow, segment);
     gate.bytes.add(u64::from(wire));
     gate.interval_bytes.add(u64::from(wire));
     gate.interval_frames.add(u64::from(segment.frames));
@@ -263,7 +269,7 @@ fn end_response(flow: &Flow) {
 }
 
 /// Whether the sender has told that nothing follows what has been received.
-fn has_no_more(config: &Config, flow: &Flow) -> bool {
+pub(crate) fn has_no_more(config: &Config, flow: &Flow) -> bool {
     let flags = flow.flags.get();
     let pushed = config.push_ends_response && flags & (flag::PUSHED | flag::PUSHES_MIDWAY) == flag::PUSHED;
     (pushed || flags & flag::PEER_DONE != 0) && flags & flag::RECOVERING == 0
@@ -332,12 +338,14 @@ pub fn edit(config: &Config, flow: &Flow, out: &Outgoing) -> Edit {
 
 fn may_pass(config: &Config, gate: &Gate, flow: &Flow, segment: &Segment, class: Class, wire: u64) -> bool {
     let order_kept = flow.held.get() == 0;
-    if !config.hold {
-        return true;
+    match (config.hold, class) {
+        (Hold::Nothing, _) => return true,
+        (Hold::Requests, Class::Ack) => return order_kept,
+        _ => {}
     }
     match class {
         Class::Urgent | Class::Stale => order_kept,
-        Class::Data => order_kept || segment.payload > LARGEST_REQUEST || segment.frames > 1,
+        Class::Data => order_kept || !is_short(segment),
         Class::Request if config.requests != Requests::Gate => order_kept,
         Class::Ack | Class::Handshake | Class::Request => {
             order_kept && (wire == 0 || (gate.held.get() == 0 && gate.admits(wire)))
@@ -388,8 +396,9 @@ fn classify(config: &Config, gate: &Gate, flow: &Flow, segment: &Segment, now: T
         }
         Class::Handshake
     } else if flags & flag::HALF_OPEN != 0 {
+        // The handshake's last ACK, alone or with the first request.
         close_handshake(gate, flow);
-        if segment.payload == 0 { Class::Handshake } else { Class::Data }
+        if is_short(segment) { Class::Handshake } else { Class::Data }
     } else if segment.flags.has(Flags::FIN) {
         flow.flags.raise(flag::CLOSING);
         Class::Data
@@ -416,6 +425,11 @@ fn classify(config: &Config, gate: &Gate, flow: &Flow, segment: &Segment, now: T
         window: segment.window,
         shift: if segment.flags.has(Flags::SYN) { 0 } else { flow.scale.get() as u8 },
     })
+}
+
+/// Small enough to be held: one frame, and no more than a request.
+fn is_short(segment: &Segment) -> bool {
+    segment.frames <= 1 && segment.payload <= LARGEST_REQUEST
 }
 
 /// A pure ACK: an ordinary one, or one that must not wait.
@@ -448,8 +462,8 @@ fn ack_class(flow: &Flow, segment: &Segment, repeated: bool, same_window: bool, 
 /// Data of ours: a request if it is short, pushed, and the sender has nothing outstanding for us.
 fn data_class(config: &Config, gate: &Gate, flow: &Flow, segment: &Segment, now: Time) -> Class {
     let received_all = !flow.flags.any(flag::RECEIVED) || flow.received.get() == segment.ack.0;
-    let quiet = now.since(Time(flow.last_active.get())).0 > flow.round_trip();
-    let idle = received_all && (flow.flags.any(flag::PUSHED) || quiet);
+    let quiet = now.since(Time(flow.last_active.get())).0 > config.silence.0.max(2 * u64::from(flow.rtt.get()));
+    let idle = received_all && (quiet || flow.owed.get() == 0 || flow.flags.any(flag::PUSHED));
     flow.flags.lower(flag::PUSHED);
     if !idle {
         return Class::Data;
@@ -458,10 +472,7 @@ fn data_class(config: &Config, gate: &Gate, flow: &Flow, segment: &Segment, now:
     void(gate, flow);
     disengage(gate, flow);
     end_response(flow);
-    let short = segment.frames <= 1
-        && segment.payload <= LARGEST_REQUEST
-        && segment.payload < flow.mss.get()
-        && segment.flags.has(Flags::PSH);
+    let short = is_short(segment) && segment.payload < flow.mss.get() && segment.flags.has(Flags::PSH);
     if !short || config.requests == Requests::Ignore {
         return Class::Data;
     }
@@ -472,7 +483,7 @@ fn data_class(config: &Config, gate: &Gate, flow: &Flow, segment: &Segment, now:
 /// What releasing `out` will make the sender send: PAC Eq. 3, in wire bytes.
 pub fn trigger(config: &Config, gate: &Gate, flow: &Flow, out: &Outgoing) -> Trigger {
     if credit::governs(config, flow) {
-        return credit::trigger(gate, flow, out);
+        return credit::trigger(config, gate, flow, out);
     }
     let mss = flow.mss.get();
     match out.class {
@@ -490,10 +501,14 @@ pub fn trigger(config: &Config, gate: &Gate, flow: &Flow, out: &Outgoing) -> Tri
             if acked == 0 && out.class == Class::Urgent && hole {
                 return Trigger::estimate(flow.wire(u64::from(mss)), 0);
             }
-            if acked == 0 || has_no_more(config, flow) {
+            if acked == 0 {
                 return Trigger::NOTHING;
             }
             let increment = increment(config, flow, acked, out);
+            if has_no_more(config, flow) {
+                // The window grows all the same: the next request will show it.
+                return Trigger::estimate(0, increment);
+            }
             // A sender never has more than its window outstanding.
             let window = u64::from(flow.window.get().max(acked)) + u64::from(mss);
             let payload = (u64::from(acked) + u64::from(increment)).min(window);

@@ -37,6 +37,18 @@ pub enum Requests {
     Gate,
 }
 
+/// What may be held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Hold {
+    /// Nothing: with exact credit, only windows are lowered.
+    Nothing,
+    /// Requests and handshakes: what wakes an idle sender.
+    Requests,
+    /// Whatever triggers data.
+    #[default]
+    All,
+}
+
 /// Where round-trip times come from (PAC §IV-A, "Get Fine-Grained RTT").
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum RttMethod {
@@ -63,6 +75,9 @@ pub struct Config {
     /// Shortest control interval. The paper's is the mean RTT; below some packets per interval the throughput test only
     /// sees noise.
     pub min_interval: Span,
+    /// Rate of the link behind the buffer in Mb/s; 0 when it is not known. Bytes that may still be queued there are not
+    /// given up for lost.
+    pub rate_mbps: u64,
     /// Charged bytes of a flow that has been silent for this long, and at least twice the RTT, were never sent or were
     /// lost: they are returned.
     pub silence: Span,
@@ -73,8 +88,8 @@ pub struct Config {
     /// Exact credit instead of estimates: charges are moves of the advertised right edge, and windows are lowered to the
     /// flow's share (see [`crate::credit`]).
     pub credit: bool,
-    /// Whether anything is held; without, only windows are lowered.
-    pub hold: bool,
+    /// What may be held.
+    pub hold: Hold,
     /// Whether the budget is searched for, with `buffer` as its cap (see [`crate::budget`]).
     pub auto: bool,
     /// Whether a PSH at the end of all that was received tells that the sender has nothing more to send (until the next
@@ -105,17 +120,18 @@ impl Config {
             initial_window: 10,
             lambda_permille: 800,
             min_interval: Span::micros(200),
+            rate_mbps: 0,
             silence: Span::millis(2),
             growth: Growth::PerByte,
             requests: Requests::Gate,
             credit: false,
             auto: false,
-            hold: true,
+            hold: Hold::All,
             push_ends_response: true,
             rtt: RttMethod::Handshake,
             demotion,
             demotions: 1,
-            max_held: 16_384,
+            max_held: 65_536,
             max_half_open: 4_096,
         }
     }

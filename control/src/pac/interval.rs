@@ -26,9 +26,10 @@ pub fn roll(config: &Config, gate: &Gate, now: Time) {
         return;
     }
     let elapsed = now.since(Time(start)).0;
-    if elapsed < gate.mean_rtt.get().max(config.min_interval.0) || !gate.interval_start.replace(start, now.0) {
+    if elapsed < gate.interval.get().max(config.min_interval.0) || !gate.interval_start.replace(start, now.0) {
         return;
     }
+    gate.interval.set(gate.mean_rtt.get().max(drain(config, gate)));
     let bytes = gate.interval_bytes.take();
     let frames = gate.interval_frames.take();
     let marked = gate.interval_marked.take().min(frames);
@@ -42,7 +43,8 @@ pub fn roll(config: &Config, gate: &Gate, now: Time) {
     }
     let now_bandwidth = bandwidth(bytes, elapsed);
     let usual = gate.smooth_bandwidth.get();
-    if held && now_bandwidth * 1000 <= usual * u64::from(config.lambda_permille) {
+    // Exact credit has no estimate to correct: what is not used is returned by evidence, flow by flow.
+    if held && !config.credit && now_bandwidth * 1000 <= usual * u64::from(config.lambda_permille) {
         correct(gate, now_bandwidth, usual, marked, frames, charged);
     }
     gate.smooth_bandwidth.set(smooth(usual, now_bandwidth));
@@ -66,7 +68,8 @@ fn next_threshold(threshold: u64, cap: u64, marked: u64, frames: u64) -> u64 {
 /// PAC Eq. 6: `in_flight = min(in_flight, in_flight_S · BW_T / (BW_S · (1 - α/2)))`.
 ///
 /// Bytes charged within this very interval are never written off: they may still be on their way, and a receiver that
-/// was merely descheduled would otherwise admit a second buffer-full on top of the first.
+/// was merely descheduled would otherwise admit a second buffer-full on top of the first. That is why the interval is
+/// not only the mean RTT, but at least the time that a full threshold takes to arrive.
 fn correct(gate: &Gate, bandwidth: u64, usual: u64, marked: u64, frames: u64, charged: u64) {
     let scaled = gate.smooth_in_flight.get() * (bandwidth * 1024 / usual.max(1)) / 1024;
     let target = if frames > 0 { scaled * 2 * frames / (2 * frames - marked) } else { scaled };
@@ -106,10 +109,14 @@ pub(super) fn roll_flow(config: &Config, gate: &Gate, flow: &Flow, now: Time) {
 }
 
 /// How long an indebted flow may be silent before its debt is void: the configured silence, twice its RTT, and twice
-/// the time that a full threshold takes to arrive at the usual throughput, but no longer than an ACK may be held.
+/// the time that a full threshold takes to arrive, but no longer than an ACK may be held.
 fn patience(config: &Config, gate: &Gate, flow: &Flow) -> u64 {
-    let drain = (gate.threshold.get() << 20) / gate.smooth_bandwidth.get().max(1);
-    config.silence.0.max(2 * u64::from(flow.rtt.get())).max(2 * drain).min(config.max_hold.0)
+    config.silence.0.max(2 * u64::from(flow.rtt.get())).max(2 * drain(config, gate)).min(config.max_hold.0)
+}
+
+/// The time in ns that a full threshold takes to arrive; 0 when the link's rate is not known.
+fn drain(config: &Config, gate: &Gate) -> u64 {
+    if config.rate_mbps == 0 { 0 } else { gate.threshold.get() * 8_000 / config.rate_mbps }
 }
 
 /// Voids what a silent flow owes; says whether it did.

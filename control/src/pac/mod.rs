@@ -24,7 +24,7 @@ pub mod state;
 use alloc::vec::Vec;
 
 pub use account::{Class, Decision, Outgoing};
-pub use config::{Config, ConfigError, Growth, Requests, RttMethod};
+pub use config::{Config, ConfigError, Growth, Hold, Requests, RttMethod};
 pub use scheduler::{Scheduler, Stats};
 pub use state::{Flow, Gate, State};
 

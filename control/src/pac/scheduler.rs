@@ -13,7 +13,7 @@
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use super::account::{Class, Outgoing, charge, edit, trigger};
+use super::account::{Class, Outgoing, Trigger, charge, edit, trigger};
 use super::config::{Config, MAX_LEVELS};
 use super::interval::{self, smooth, void_if_silent};
 use super::state::{Flow, Gate, State, flag};
@@ -292,6 +292,9 @@ impl Scheduler {
         let current = held.generation == flow.generation.get();
         let wire = if current { trigger(config, gate, flow, &held.out).wire } else { 0 };
         if wire > 0 && !gate.admits(wire) {
+            if self.split_oldest(config, state, now) {
+                return true;
+            }
             gate.wanted.set(wire.min(gate.threshold.get()));
             // The budget may have grown between the look and the wish.
             if !gate.admits(wire) {
@@ -318,12 +321,7 @@ impl Scheduler {
         let Some(held) = oldest else { return false };
         let Some(flow) = state.flow(held.flow) else { return false };
         let head = self.flows[held.flow.0 as usize].head;
-        let first = self.slots[head as usize];
-        let can_split = matches!(first.out.class, Class::Ack | Class::Request | Class::Handshake)
-            && !(first.out.class == Class::Handshake && flow.flags.any(flag::HALF_OPEN))
-            && !first.copy
-            && first.generation == flow.generation.get();
-        if can_split && credit::governs(config, flow) {
+        if self.can_split(config, flow, head) {
             self.split(config, state.gate(), flow, head, now);
         } else {
             self.release_head(config, state.gate(), flow, held.flow, now, |stats| &mut stats.forced);
@@ -331,11 +329,42 @@ impl Scheduler {
         true
     }
 
+    /// Uses what is too little for the next grant to let the oldest packet go without one, so that not all that were
+    /// held at the same instant reach `max_hold` at the same instant.
+    fn split_oldest<S: State>(&mut self, config: &Config, state: &S, now: Time) -> bool {
+        let Some(&(slot, _)) = self.ages.front() else { return false };
+        let held = self.slots[slot as usize];
+        if now.since(held.since).0 < config.max_hold.0 / 2 {
+            return false;
+        }
+        let Some(flow) = state.flow(held.flow) else { return false };
+        let head = self.flows[held.flow.0 as usize].head;
+        let fits = || state.gate().admits(credit::cost_of_split(flow, &self.slots[head as usize].out));
+        if !self.can_split(config, flow, head) || !fits() {
+            return false;
+        }
+        self.split(config, state.gate(), flow, head, now);
+        true
+    }
+
+    /// Whether the packet may leave without a grant while a bare copy of it waits on. Not a SYN-ACK: its window has
+    /// another unit, and its sender's timer is long.
+    fn can_split(&self, config: &Config, flow: &Flow, slot: u32) -> bool {
+        let held = &self.slots[slot as usize];
+        let syn_ack = held.out.class == Class::Handshake && flow.flags.any(flag::HALF_OPEN);
+        credit::governs(config, flow)
+            && matches!(held.out.class, Class::Ack | Class::Request | Class::Handshake)
+            && !syn_ack
+            && !held.copy
+            && held.generation == flow.generation.get()
+    }
+
     /// Sends a held packet on without a grant; its bare copy waits in its place.
     fn split(&mut self, config: &Config, gate: &Gate, flow: &Flow, slot: u32, now: Time) {
         let held = &mut self.slots[slot as usize];
         let waited = now.since(held.since);
-        charge(gate, flow, &held.out, credit::without_grant(flow, &held.out), now);
+        let cost = Trigger { wire: credit::cost_of_split(flow, &held.out), ..credit::without_grant(flow, &held.out) };
+        charge(gate, flow, &held.out, cost, now);
         let action = Action::Split(held.packet, edit(config, flow, &held.out));
         self.tickets = self.tickets.wrapping_add(1);
         held.copy = true;

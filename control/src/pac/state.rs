@@ -29,8 +29,10 @@ pub struct Gate {
     pub wanted: U64,
     /// Start of the control interval, ns.
     pub interval_start: U64,
-    /// Mean RTT of the flows in ns: the length of the control interval.
+    /// Mean RTT of the flows, ns.
     pub mean_rtt: U64,
+    /// Length of the control interval, ns: the mean RTT, but at least the time that a full threshold takes to arrive.
+    pub interval: U64,
     /// Wire bytes that arrived in this interval.
     pub interval_bytes: U64,
     /// Frames that arrived in this interval.

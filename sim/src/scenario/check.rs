@@ -304,7 +304,9 @@ fn scheme(scenario: &Scenario) -> Checked {
     let table = scenario.scheme.name();
     match scenario.scheme {
         Scheme::None => Ok(()),
-        Scheme::Pac | Scheme::Credit => pac(scenario),
+        Scheme::Pac | Scheme::PacPublished | Scheme::Credit | Scheme::WindowOnly | Scheme::RequestsOnly => {
+            pac(scenario)
+        }
         Scheme::Ictcp => settings::ictcp(scenario).validate().or_else(|problem| refuse(table, problem.0)),
         Scheme::Shaper => settings::shaper(scenario).validate().or_else(|problem| refuse(table, problem.0)),
         Scheme::Hwatch => settings::hwatch(scenario, 0).validate().or_else(|problem| refuse(table, problem.0)),

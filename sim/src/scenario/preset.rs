@@ -23,8 +23,16 @@ pub(super) fn resolve(scenario: &Scenario) -> Scenario {
             tcp.initial_window = scenario.fixed_window.segments;
             tcp.max_window = Some(scenario.fixed_window.segments);
         }
-        Scheme::None | Scheme::Pac | Scheme::Credit | Scheme::Ictcp | Scheme::Shaper | Scheme::M21 | Scheme::Hwatch => {
-        }
+        Scheme::None
+        | Scheme::Pac
+        | Scheme::PacPublished
+        | Scheme::Credit
+        | Scheme::WindowOnly
+        | Scheme::RequestsOnly
+        | Scheme::Ictcp
+        | Scheme::Shaper
+        | Scheme::M21
+        | Scheme::Hwatch => {}
     }
     resolved
 }

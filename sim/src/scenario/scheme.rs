@@ -15,8 +15,15 @@ pub enum Scheme {
     None,
     /// Proactive ACK Control, as published, in the receivers' shim slot.
     Pac,
-    /// PAC with exact credit: what ACKs trigger is granted by the advertised window. Parameters are PAC's.
+    /// PAC without the gating of requests: what the paper describes. Parameters are PAC's.
+    PacPublished,
+    /// PAC's gate with exact credit: charges are moves of the advertised right edge, windows are lowered. Parameters are
+    /// PAC's.
     Credit,
+    /// The window half of exact credit alone: nothing is held.
+    WindowOnly,
+    /// The gating of requests and handshakes alone: ACKs are charged, but never held.
+    RequestsOnly,
     /// ICTCP in the receivers' shim slot: receive windows by available bandwidth.
     Ictcp,
     /// A constant-rate ACK shaper in the receivers' shim slot (PAC §II-D).
@@ -37,10 +44,13 @@ pub enum Scheme {
 
 impl Scheme {
     /// All schemes, in the order of their papers.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 14] = [
         Self::None,
         Self::Pac,
+        Self::PacPublished,
         Self::Credit,
+        Self::WindowOnly,
+        Self::RequestsOnly,
         Self::Ictcp,
         Self::Shaper,
         Self::M21,
@@ -57,7 +67,10 @@ impl Scheme {
         match self {
             Self::None => "none",
             Self::Pac => "pac",
+            Self::PacPublished => "pac-published",
             Self::Credit => "credit",
+            Self::WindowOnly => "window-only",
+            Self::RequestsOnly => "requests-only",
             Self::Ictcp => "ictcp",
             Self::Shaper => "shaper",
             Self::M21 => "m21",
@@ -89,6 +102,8 @@ pub struct Pac {
     pub max_hold: Span,
     /// Where the receiver learns the flows' RTT from (PAC §IV-A).
     pub rtt: RttSource,
+    /// Whether the budget is searched for, with the threshold as its cap, instead of given.
+    pub auto: bool,
     /// Segments that a new connection's sender is expected to send at once; `tcp.initial_window` when absent.
     pub initial_window: Option<u32>,
 }
@@ -102,6 +117,7 @@ impl Default for Pac {
             demote_at: 20_000,
             max_hold: Span::millis(100),
             rtt: RttSource::Handshake,
+            auto: false,
             initial_window: None,
         }
     }
