@@ -169,10 +169,16 @@ pub(crate) struct Guarding {
 enum Policy {
     /// Leave the receiver alone.
     None,
-    /// Proactive ACK Control, as published.
+    /// Proactive ACK Control; requests on kept connections wait like ACKs.
     Pac,
+    /// Proactive ACK Control of ACKs alone, as the paper describes it.
+    PacPublished,
     /// Exact credit: PAC's gate, with what senders may send told by the window instead of estimated.
     Credit,
+    /// The window half of exact credit alone: nothing is held.
+    WindowOnly,
+    /// Requests and handshakes wait; ACKs are counted, but never wait.
+    RequestsOnly,
 }
 
 /// A rate, or the wish that the machine decides.
@@ -213,6 +219,9 @@ impl Guarding {
         let policy = match self.guard {
             Policy::None => return None,
             Policy::Pac => "pac",
+            Policy::PacPublished => "pac-published",
+            Policy::WindowOnly => "window-only",
+            Policy::RequestsOnly => "requests-only",
             Policy::Credit => "credit",
         };
         Some(GuardConfig {

@@ -1,11 +1,12 @@
 //! `ackgate run`: guards an interface in the foreground until Ctrl-C.
 
+use std::fmt;
 use std::io::{IsTerminal, Write};
 use std::os::fd::AsFd;
 use std::time::Duration;
 
 use crate::units::{parse_bytes, parse_rate, parse_time};
-use ackgate_control::pac::{Config, Requests};
+use ackgate_control::pac::{Config, Hold, Requests};
 use ackgate_control::units::{Span, Time};
 use ackgate_linux::{Guard, Options, Outcome, Snapshot, Summary};
 use clap::{Args, ValueEnum};
@@ -16,23 +17,68 @@ use crate::stop;
 
 /// What decides when an ACK may leave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "kebab-case")]
 enum Policy {
-    /// Proactive ACK Control, as published.
+    /// Proactive ACK Control; requests on kept connections wait like ACKs.
     Pac,
+    /// Proactive ACK Control of ACKs alone, as the paper describes it.
+    PacPublished,
     /// Exact credit: PAC's gate, with what senders may send told by the window instead of estimated.
     Credit,
+    /// The window half of exact credit alone: nothing is held.
+    WindowOnly,
+    /// Requests and handshakes wait; ACKs are counted, but never wait.
+    RequestsOnly,
 }
 
-/// What is done about requests, which make an idle sender burst its whole window.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum RequestPolicy {
-    /// Nothing: ACKs only, as PAC was published.
-    Ignore,
-    /// Charge what the response is expected to burst, but never hold the request.
-    Charge,
-    /// Hold the request like an ACK when the budget is used up.
-    Gate,
+impl Policy {
+    /// PAC's parameters for this policy.
+    const fn config(self, buffer: u64) -> Config {
+        let pac = Config::new(buffer);
+        match self {
+            Self::Pac => pac,
+            Self::PacPublished => Config { requests: Requests::Ignore, ..pac },
+            Self::Credit => Config::credit(buffer),
+            Self::WindowOnly => Config { hold: Hold::Nothing, ..Config::credit(buffer) },
+            Self::RequestsOnly => Config { hold: Hold::Requests, ..pac },
+        }
+    }
+}
+
+/// The switch port's buffer, or the wish to do without knowing it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Buffer {
+    Auto,
+    Bytes(u64),
+}
+
+impl Buffer {
+    /// The most that `auto` ever puts in flight.
+    const AUTO_CAP: u64 = 4 << 20;
+
+    fn parse(text: &str) -> Result<Self, String> {
+        if text == "auto" {
+            Ok(Self::Auto)
+        } else {
+            parse_bytes(text).map(Self::Bytes).map_err(|error| error.to_string())
+        }
+    }
+
+    const fn bytes(self) -> u64 {
+        match self {
+            Self::Auto => Self::AUTO_CAP,
+            Self::Bytes(bytes) => bytes,
+        }
+    }
+}
+
+impl fmt::Display for Buffer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Auto => f.write_str("auto"),
+            Self::Bytes(bytes) => write!(f, "{bytes} bytes"),
+        }
+    }
 }
 
 /// Arguments of `ackgate run`.
@@ -42,12 +88,12 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "INTERFACE")]
     dev: String,
 
-    /// Buffer of the switch port in front of this host, in bytes or for example 96KB.
-    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
-    buffer: u64,
+    /// Buffer of the switch port in front of this host, in bytes or for example 96KB; `auto` searches for the smallest
+    /// budget that keeps the link busy.
+    #[arg(long, value_name = "SIZE", value_parser = Buffer::parse, overrides_with = "buffer")]
+    buffer: Buffer,
 
-    /// Rate of that port, for example 1gbit. Only used to check that the longest hold leaves room for the queueing that
-    /// holding itself creates.
+    /// Rate of that port, for example 1gbit: tells how long bytes may still be queued there before they count as lost.
     #[arg(long, value_name = "RATE", value_parser = parse_rate)]
     rate: Option<u64>,
 
@@ -58,10 +104,6 @@ pub(crate) struct Arguments {
     /// Segments that a sender puts in flight on a new connection.
     #[arg(long, value_name = "SEGMENTS", default_value_t = 10)]
     initial_window: u32,
-
-    /// What is done about requests on idle connections.
-    #[arg(long, value_enum, default_value = "gate")]
-    requests: RequestPolicy,
 
     /// Budget to collect before held ACKs are released; 0 releases each as soon as it may leave, which costs more CPU.
     /// Without it: a sixteenth of the buffer.
@@ -115,32 +157,29 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
 fn options(arguments: &Arguments) -> anyhow::Result<Options> {
     let refuse = |message: String| anyhow::Error::new(Refused(anyhow::anyhow!(message)));
     let max_hold = u64::try_from(arguments.max_hold.as_nanos()).map_or(Span(u64::MAX), Span);
-    let mut options = Options::new(&arguments.dev, arguments.buffer);
+    let buffer = arguments.buffer.bytes();
+    let mut options = Options::new(&arguments.dev, buffer);
     options.pac = Config {
         max_hold,
         initial_window: arguments.initial_window,
-        requests: match arguments.requests {
-            RequestPolicy::Ignore => Requests::Ignore,
-            RequestPolicy::Charge => Requests::Charge,
-            RequestPolicy::Gate => Requests::Gate,
-        },
-        credit: arguments.guard == Policy::Credit,
-        ..Config::new(arguments.buffer)
+        rate_mbps: arguments.rate.map_or(0, |rate| rate.div_ceil(1_000_000)),
+        auto: arguments.buffer == Buffer::Auto,
+        ..arguments.guard.config(buffer)
     };
     options.pac.validate().map_err(|error| refuse(error.to_string()))?;
-    if let Some(rate) = arguments.rate {
-        let drain = ackgate_control::units::Rate(rate).time_for(arguments.buffer);
+    if let (Some(rate), Buffer::Bytes(_)) = (arguments.rate, arguments.buffer) {
+        let drain = ackgate_control::units::Rate(rate).time_for(buffer);
         if max_hold < drain {
             return Err(refuse(format!(
                 "--max-hold {max_hold} is shorter than the {drain} that the port takes to send its buffer of {} bytes; ACKs \
                  would be released into a full buffer",
-                arguments.buffer
+                buffer
             )));
         }
     }
     if let Some(batch) = arguments.batch {
-        if batch > arguments.buffer / 2 {
-            return Err(refuse(format!("--batch {batch} is more than half the buffer of {} bytes", arguments.buffer)));
+        if batch > buffer / 2 {
+            return Err(refuse(format!("--batch {batch} is more than half the buffer of {} bytes", buffer)));
         }
         options.batch = batch;
     }
@@ -167,14 +206,11 @@ impl Screen {
             return self.event(&Event::Ready {
                 device,
                 guard: arguments.guard,
-                buffer: arguments.buffer,
+                buffer: arguments.buffer.bytes(),
                 hold: back_end,
             });
         }
-        println!(
-            "guarding {} (buffer {} bytes, hold back-end {back_end}); Ctrl-C stops",
-            arguments.dev, arguments.buffer
-        );
+        println!("guarding {} (buffer {}, hold back-end {back_end}); Ctrl-C stops", arguments.dev, arguments.buffer);
         Ok(())
     }
 

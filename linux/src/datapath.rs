@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use ackgate_control::flow::FlowKey;
 use ackgate_control::pac::state::Gate;
-use ackgate_control::pac::{Config, Growth, Requests, RttMethod, State};
+use ackgate_control::pac::{Config, Growth, Hold, Requests, RttMethod, State};
 use ackgate_control::policy::FlowId;
 use ackgate_control::units::Span;
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
@@ -142,6 +142,7 @@ fn settings(config: &Config, take: Take, fixed_time: bool) -> types::settings {
         lambda_permille: u64::from(config.lambda_permille),
         max_held: u64::from(config.max_held),
         max_half_open: u64::from(config.max_half_open),
+        rate_mbps: config.rate_mbps,
         stale: STALE.0,
         initial_window: config.initial_window,
         capacity: MAX_FLOWS,
@@ -154,7 +155,11 @@ fn settings(config: &Config, take: Take, fixed_time: bool) -> types::settings {
         take,
         fixed_time: u8::from(fixed_time),
         credit: u8::from(config.credit),
-        hold: u8::from(config.hold),
+        hold: match config.hold {
+            Hold::Nothing => 0,
+            Hold::Requests => 1,
+            Hold::All => 2,
+        },
         reserved: [0; 3],
     }
 }

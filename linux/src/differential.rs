@@ -7,7 +7,7 @@ use std::fmt::Debug;
 
 use ackgate_control::flow::{FlowKey, opens};
 use ackgate_control::pac::{
-    Class, Config, Decision, Flow, Gate, Growth, Requests, RttMethod, Scheduler, State, account,
+    Class, Config, Decision, Flow, Gate, Growth, Hold, Requests, RttMethod, Scheduler, State, account,
 };
 use ackgate_control::policy::{Action, FlowId};
 use ackgate_control::segment::{Flags, Segment};
@@ -309,7 +309,7 @@ impl Choice {
     }
 }
 
-fn configurations() -> [Config; 3] {
+fn configurations() -> [Config; 4] {
     [
         Config::new(BUFFER),
         Config {
@@ -321,7 +321,8 @@ fn configurations() -> [Config; 3] {
             max_held: 3,
             ..Config::new(20_000)
         },
-        Config::credit(BUFFER),
+        Config { rate_mbps: 1_000, ..Config::credit(BUFFER) },
+        Config { hold: Hold::Requests, requests: Requests::Ignore, ..Config::credit(20_000) },
     ]
 }
 

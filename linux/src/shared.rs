@@ -169,6 +169,7 @@ mod tests {
             wanted,
             interval_start,
             mean_rtt,
+            interval,
             interval_bytes,
             interval_frames,
             interval_marked,

@@ -52,6 +52,7 @@ struct gate {
 	__u64 wanted;
 	__u64 interval_start;
 	__u64 mean_rtt;
+	__u64 interval;
 	__u64 interval_bytes;
 	__u64 interval_frames;
 	__u64 interval_marked;
@@ -120,6 +121,8 @@ struct settings {
 	__u64 lambda_permille;
 	__u64 max_held;
 	__u64 max_half_open;
+	/* Rate of the guarded link in Mb/s; 0 when it is not known. */
+	__u64 rate_mbps;
 	/* Age of the heartbeat beyond which nothing is held. */
 	__u64 stale;
 	__u32 initial_window;
@@ -137,9 +140,15 @@ struct settings {
 	__u8 fixed_time;
 	/* Exact credit (control/src/credit.rs). */
 	__u8 credit;
-	/* Whether anything is held. */
+	/* What may be held: enum hold_what. */
 	__u8 hold;
 	__u8 reserved[3];
+};
+
+enum hold_what {
+	HOLD_NOTHING = 0,
+	HOLD_REQUESTS = 1,
+	HOLD_ALL = 2,
 };
 
 enum take {

@@ -231,7 +231,7 @@ SUBPROGRAM int end_interval(__u64 elapsed)
 		return 0;
 	now_bandwidth = bandwidth(bytes, elapsed);
 	usual = get64(&gate.smooth_bandwidth);
-	if (held && now_bandwidth * 1000 <= usual * settings.lambda_permille)
+	if (held && !settings.credit && now_bandwidth * 1000 <= usual * settings.lambda_permille)
 		correct(now_bandwidth, usual, marked, frames, charged);
 	set64(&gate.smooth_bandwidth, smooth(usual, now_bandwidth));
 	set64(&gate.smooth_in_flight, smooth(get64(&gate.smooth_in_flight), in_flight()));
@@ -240,6 +240,12 @@ SUBPROGRAM int end_interval(__u64 elapsed)
 	if (written_off > owed)
 		replace64(&gate.written_off, written_off, owed);
 	return 0;
+}
+
+/* The time in ns that a full threshold takes to arrive; 0 when the link's rate is not known. */
+static __always_inline __u64 drain(void)
+{
+	return settings.rate_mbps == 0 ? 0 : get64(&gate.threshold) * 8000 / settings.rate_mbps;
 }
 
 static __always_inline void roll(__u64 now)
@@ -251,9 +257,10 @@ static __always_inline void roll(__u64 now)
 		return;
 	}
 	elapsed = since(now, start);
-	if (elapsed < max_u64(get64(&gate.mean_rtt), settings.min_interval) ||
+	if (elapsed < max_u64(get64(&gate.interval), settings.min_interval) ||
 	    !replace64(&gate.interval_start, start, now))
 		return;
+	set64(&gate.interval, max_u64(get64(&gate.mean_rtt), drain()));
 	end_interval(elapsed);
 }
 
@@ -317,6 +324,16 @@ SUBPROGRAM int void_debt(struct flow *flow)
 	return 0;
 }
 
+/* account.rs, needed by credit.rs */
+
+static __always_inline bool has_no_more(const struct flow *flow)
+{
+	__u32 flags = get32(&flow->flags);
+	bool pushed = settings.push_ends_response && (flags & (FLOW_PUSHED | FLOW_PUSHES_MIDWAY)) == FLOW_PUSHED;
+
+	return (pushed || flags & FLOW_PEER_DONE) && !(flags & FLOW_RECOVERING);
+}
+
 /* credit.rs */
 
 static __always_inline bool governs(const struct flow *flow)
@@ -356,35 +373,30 @@ static __always_inline bool can_go_on(const struct flow *flow, __u32 ack)
 	return remaining(flow, ack) >= LEAST_SEGMENTS * get32(&flow->mss);
 }
 
-static __always_inline __u32 kept_edge(const struct flow *flow, const struct outgoing *out)
+static __always_inline __u32 in_units(__u32 bytes, __u32 shift)
 {
-	__u32 unit = 1u << (out->shift & 15), bytes = remaining(flow, out->ack);
-
-	return out->ack + (((bytes >> (out->shift & 15)) + !!(bytes & (unit - 1))) << (out->shift & 15));
+	return ((bytes >> (shift & 15)) + !!(bytes & ((1u << (shift & 15)) - 1))) << (shift & 15);
 }
 
-static __always_inline __u32 credit_cost(const struct flow *flow, const struct outgoing *out, __u32 to)
+static __always_inline __u32 kept_edge(const struct flow *flow, const struct outgoing *out)
 {
-	__u32 received = any_flag(flow, FLOW_RECEIVED) ? get32(&flow->received) : out->ack;
-	__u32 from = out->class == CLASS_REQUEST || out->class == CLASS_HANDSHAKE ? later(received, out->ack)
-										   : later(get32(&flow->edge), received);
-
-	return ahead_of(to, from);
+	return out->ack + in_units(remaining(flow, out->ack), out->shift);
 }
 
 static __always_inline __u32 grant(const struct flow *flow, const struct outgoing *out)
 {
 	__u32 offered = (__u32)out->window << (out->shift & 15);
-	__u32 wanted = share(flow);
+	__u32 wanted = in_units(share(flow), out->shift);
 
-	wanted = wanted < offered ? wanted : offered;
-	return out->ack + (wanted >> (out->shift & 15) << (out->shift & 15));
+	return out->ack + (wanted < offered ? wanted : offered);
 }
 
 static __always_inline void price(const struct flow *flow, const struct outgoing *out, __u32 to,
 				  struct trigger *trigger)
 {
-	trigger->wire = flow_wire(flow, credit_cost(flow, out, to));
+	__u32 received = any_flag(flow, FLOW_RECEIVED) ? get32(&flow->received) : out->ack;
+
+	trigger->wire = saturating_sub(flow_wire(flow, ahead_of(to, received)), get32(&flow->owed));
 	trigger->increment = 0;
 	trigger->edge = to;
 	trigger->moves_edge = true;
@@ -397,6 +409,11 @@ static __always_inline void credit_trigger(const struct flow *flow, const struct
 					      : out->class != CLASS_URGENT && out->class != CLASS_STALE;
 	__u32 to = kept_edge(flow, out);
 
+	if ((out->class == CLASS_ACK || out->class == CLASS_DATA) && has_no_more(flow)) {
+		trigger->edge = to;
+		trigger->moves_edge = true;
+		return;
+	}
 	if (moves)
 		to = later(grant(flow, out), to);
 	price(flow, out, to, trigger);
@@ -482,14 +499,6 @@ static __always_inline void sample_timestamp(struct flow *flow, const struct seg
 	}
 }
 
-static __always_inline bool has_no_more(const struct flow *flow)
-{
-	__u32 flags = get32(&flow->flags);
-	bool pushed = settings.push_ends_response && (flags & (FLOW_PUSHED | FLOW_PUSHES_MIDWAY)) == FLOW_PUSHED;
-
-	return (pushed || flags & FLOW_PEER_DONE) && !(flags & FLOW_RECOVERING);
-}
-
 static __always_inline void end_response(struct flow *flow)
 {
 	__u64 size = take64(&flow->size);
@@ -510,16 +519,20 @@ static __always_inline void owe(struct flow *flow, __u64 bytes)
 	add64(&gate.interval_charged, wire);
 }
 
+static __always_inline void pay(struct flow *flow, const struct segment *segment)
+{
+	add64(&gate.owed, -(__u64)take_up_to32(&flow->owed, wire_bytes(segment)));
+}
+
 SUBPROGRAM int receive(struct flow *flow, const struct segment *segment, __u64 now)
 {
-	__u32 wire, paid, frame, end;
+	__u32 wire, frame, end;
 	__u64 pause;
 
 	if (!flow || !segment)
 		return 0;
 	wire = wire_bytes(segment);
-	paid = take_up_to32(&flow->owed, wire);
-	add64(&gate.owed, -(__u64)paid);
+	pay(flow, segment);
 	add64(&gate.bytes, wire);
 	add64(&gate.interval_bytes, wire);
 	add64(&gate.interval_frames, segment->frames);
@@ -600,6 +613,8 @@ SUBPROGRAM int account_ingress(struct flow *flow, const struct segment *segment,
 		}
 		if (segment->payload > 0 || segment->flags & FIN)
 			receive(flow, segment, now);
+		else if (governs(flow))
+			pay(flow, segment);
 	}
 	if (settings.timestamps)
 		sample_timestamp(flow, segment, now);
@@ -649,9 +664,11 @@ SUBPROGRAM int trigger_of(const struct flow *flow, const struct outgoing *out, s
 		trigger->wire = flow_wire(flow, mss);
 		return 0;
 	}
-	if (acked == 0 || has_no_more(flow))
+	if (acked == 0)
 		return 0;
 	trigger->increment = increment(flow, acked, out);
+	if (has_no_more(flow))
+		return 0;
 	most = (__u64)max_u32(window, acked) + mss;
 	trigger->wire = flow_wire(flow, min_u64((__u64)acked + trigger->increment, most));
 	return 0;
@@ -708,6 +725,12 @@ SUBPROGRAM int ack_class(struct flow *flow, const struct segment *segment, bool 
 	return was_zero ? CLASS_URGENT : CLASS_ACK;
 }
 
+/* Small enough to be held: one frame, and no more than a request. */
+static __always_inline bool is_short(const struct segment *segment)
+{
+	return segment->frames <= 1 && segment->payload <= LARGEST_REQUEST;
+}
+
 SUBPROGRAM int data_class(struct flow *flow, const struct segment *segment, __u64 now)
 {
 	bool received_all, quiet, idle, brief;
@@ -716,16 +739,15 @@ SUBPROGRAM int data_class(struct flow *flow, const struct segment *segment, __u6
 	if (!flow || !segment)
 		return 0;
 	received_all = !any_flag(flow, FLOW_RECEIVED) || get32(&flow->received) == segment->ack;
-	quiet = since(now, get64(&flow->last_active)) > round_trip(flow);
-	idle = received_all && (any_flag(flow, FLOW_PUSHED) || quiet);
+	quiet = since(now, get64(&flow->last_active)) > max_u64(settings.silence, 2ull * get32(&flow->rtt));
+	idle = received_all && (quiet || get32(&flow->owed) == 0 || any_flag(flow, FLOW_PUSHED));
 	lower_flags(flow, FLOW_PUSHED);
 	if (!idle)
 		return CLASS_DATA;
 	void_debt(flow);
 	disengage(flow);
 	end_response(flow);
-	brief = segment->frames <= 1 && segment->payload <= LARGEST_REQUEST && segment->payload < get32(&flow->mss) &&
-		segment->flags & PSH;
+	brief = is_short(segment) && segment->payload < get32(&flow->mss) && segment->flags & PSH;
 	if (!brief || !settings.charge_requests)
 		return CLASS_DATA;
 	response = get32(&flow->last_response);
@@ -776,7 +798,7 @@ SUBPROGRAM int classify(struct flow *flow, const struct segment *segment, __u64 
 		class = CLASS_HANDSHAKE;
 	} else if (flags & FLOW_HALF_OPEN) {
 		close_handshake(flow);
-		class = segment->payload == 0 ? CLASS_HANDSHAKE : CLASS_DATA;
+		class = is_short(segment) ? CLASS_HANDSHAKE : CLASS_DATA;
 	} else if (segment->flags & FIN) {
 		raise_flags(flow, FLOW_CLOSING);
 		class = CLASS_DATA;
@@ -804,12 +826,14 @@ static __always_inline bool may_pass(const struct flow *flow, const struct segme
 	bool order_kept = get32(&flow->held) == 0;
 	__u64 held;
 
-	if (!settings.hold)
+	if (settings.hold == HOLD_NOTHING)
 		return true;
+	if (settings.hold == HOLD_REQUESTS && class == CLASS_ACK)
+		return order_kept;
 	if (class == CLASS_URGENT || class == CLASS_STALE)
 		return order_kept;
 	if (class == CLASS_DATA)
-		return order_kept || segment->payload > LARGEST_REQUEST || segment->frames > 1;
+		return order_kept || !is_short(segment);
 	if (class == CLASS_REQUEST && !settings.gate_requests)
 		return order_kept;
 	held = get64(&gate.held);
