@@ -512,9 +512,20 @@ pub fn trigger(config: &Config, gate: &Gate, flow: &Flow, out: &Outgoing) -> Tri
             // A sender never has more than its window outstanding.
             let window = u64::from(flow.window.get().max(acked)) + u64::from(mss);
             let payload = (u64::from(acked) + u64::from(increment)).min(window);
-            Trigger::estimate(flow.wire(payload), increment)
+            Trigger::estimate(flow.wire(payload).min(still_expected(config, flow)), increment)
         }
     }
+}
+
+/// Wire bytes that the flow may still send if this response is as long as the one before, less what has been charged for
+/// it already: the last ACKs of a response trigger nothing, whatever Eq. 3 says. A response that turns out longer is
+/// estimated by Eq. 3 alone.
+fn still_expected(config: &Config, flow: &Flow) -> u64 {
+    let (size, response) = (flow.size.get(), u64::from(flow.last_response.get()));
+    if config.requests == Requests::Ignore || size >= response {
+        return u64::MAX;
+    }
+    flow.wire(response - size).saturating_sub(u64::from(flow.owed.get()))
 }
 
 /// `Increment` of Eq. 3: how much the sender's window grows. `Window` is the model that the charges themselves keep,

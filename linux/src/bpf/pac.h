@@ -622,6 +622,15 @@ SUBPROGRAM int account_ingress(struct flow *flow, const struct segment *segment,
 	return wanted > 0 && admits(wanted) && replace64(&gate.wanted, wanted, 0);
 }
 
+static __always_inline __u64 still_expected(const struct flow *flow)
+{
+	__u64 size = get64(&flow->size), response = get32(&flow->last_response);
+
+	if (!settings.charge_requests || size >= response)
+		return ~0ull;
+	return saturating_sub(flow_wire(flow, response - size), get32(&flow->owed));
+}
+
 static __always_inline __u32 increment(const struct flow *flow, __u32 acked, const struct outgoing *out)
 {
 	__u32 mss = get32(&flow->mss);
@@ -670,7 +679,7 @@ SUBPROGRAM int trigger_of(const struct flow *flow, const struct outgoing *out, s
 	if (has_no_more(flow))
 		return 0;
 	most = (__u64)max_u32(window, acked) + mss;
-	trigger->wire = flow_wire(flow, min_u64((__u64)acked + trigger->increment, most));
+	trigger->wire = min_u64(flow_wire(flow, min_u64((__u64)acked + trigger->increment, most)), still_expected(flow));
 	return 0;
 }
 
