@@ -254,3 +254,55 @@ fn the_keys_are_listed() {
         assert!(text.lines().any(|line| line.split_whitespace().next() == Some(key)), "{key} in {text}");
     }
 }
+
+/// The commands that a text shows, one for each line that begins with `ackgate sim` (comment signs aside); lines that end
+/// in a backslash go on.
+fn commands(text: &str) -> Vec<Vec<String>> {
+    let joined = text.replace("\\\n#", " ").replace("\\\n", " ");
+    let lines = joined.lines().map(|line| line.trim_start_matches(['#', ' ']));
+    let shown = lines.filter_map(|line| line.strip_prefix("ackgate sim "));
+    // What a pipe does with the output is not ours.
+    let words =
+        shown.map(|line| line.split('|').next().unwrap_or_default().split_whitespace().map(str::to_owned).collect());
+    words.collect()
+}
+
+#[test]
+fn the_commands_in_examples_and_manual_work() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let mut files: Vec<PathBuf> =
+        fs::read_dir(root.join("scenarios")).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.push(root.join("docs/simulating.md"));
+    let folder = tempfile::tempdir().unwrap();
+    let mut tried = 0;
+    for file in files {
+        for mut args in commands(&fs::read_to_string(&file).unwrap()) {
+            if !args.iter().any(|arg| arg.ends_with(".toml")) {
+                continue;
+            }
+            // Into a folder of our own, and a small part will do: the whole plan is checked in any case.
+            for i in 0..args.len() - 1 {
+                match args[i].as_str() {
+                    "--plot" | "--pcap" | "--series" | "--out" => {
+                        args[i + 1] = folder.path().join(&args[i + 1]).display().to_string()
+                    }
+                    _ => {}
+                }
+            }
+            args.extend(["--set", "rounds=1"].map(str::to_owned));
+            if args[0] == "sweep" {
+                args.extend(["--shard", "1/10000"].map(str::to_owned));
+                // A plot of no point has no axis.
+                if let Some(at) = args.iter().position(|arg| arg == "--plot") {
+                    args.drain(at..at + 2);
+                }
+            }
+            let output =
+                Command::new(env!("CARGO_BIN_EXE_ackgate")).arg("sim").args(&args).current_dir(&root).output().unwrap();
+            let complaint = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success(), "{}: {args:?}: {complaint}", file.display());
+            tried += 1;
+        }
+    }
+    assert!(tried >= 15, "only {tried} commands were found");
+}

@@ -32,6 +32,8 @@ fn within<T: Copy + PartialOrd + std::fmt::Display>(key: &str, value: T, low: T,
 const MAX_SENDERS: u32 = 100_000;
 /// Application data of one run, all rounds and senders: an hour of simulation on a fast core.
 const MAX_TRAFFIC: u128 = 100_000_000_000_000;
+/// Links of a fabric: more than the largest that are built, and a few hundred bytes of memory each.
+const MAX_FABRIC: u32 = 65_536;
 /// A buffer that no switch has.
 const MAX_BUFFER: u64 = 64_000_000_000;
 
@@ -91,7 +93,15 @@ fn network(network: &Network) -> Checked {
         }
         Topology::LeafSpine(fabric) => {
             within("network.topology.leaves", fabric.leaves, 2, 1_024)?;
-            within("network.topology.spines", fabric.spines, 1, 1_024)
+            within("network.topology.spines", fabric.spines, 1, 1_024)?;
+            let links = fabric.leaves * fabric.spines;
+            if links > MAX_FABRIC {
+                return refuse(
+                    "network.topology.spines",
+                    format!("{links} links between switches: at most {MAX_FABRIC}"),
+                );
+            }
+            Ok(())
         }
         Topology::Tree(tree) => check_tree(tree),
     }

@@ -1,6 +1,6 @@
 //! The rows of a sweep, and the CSV file that keeps them.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -61,6 +61,7 @@ impl Output {
             let advice = "it belongs to another sweep: choose another --out, or remove the file";
             SweepError::Foreign(format!("{name}:{line}: {problem}; {advice}"))
         };
+        let known: HashSet<u64> = self.order.iter().copied().collect();
         let mut reader = csv::ReaderBuilder::new().has_headers(false).flexible(true).from_reader(&text[..whole]);
         for (i, record) in reader.records().enumerate() {
             let record = record.map_err(|_| own(i + 1, "is not a line of CSV text"))?;
@@ -72,7 +73,7 @@ impl Output {
                 continue;
             }
             let print = row.last().and_then(|print| u64::from_str_radix(print, 16).ok());
-            match print.filter(|print| row.len() == self.columns.len() && self.order.contains(print)) {
+            match print.filter(|print| row.len() == self.columns.len() && known.contains(print)) {
                 Some(print) => self.rows.insert(print, row),
                 None => return Err(own(i + 1, "has a row that is not one of this sweep's points")),
             };
