@@ -167,7 +167,7 @@ impl<'a, O: Observer> World<'a, O> {
         let stream = |purpose| Random::new(scenario.seed, purpose);
         let mut pools: Vec<Pool> = plan.pools.iter().map(|&bytes| Pool { bytes, ports: Vec::new() }).collect();
         for (port, channel) in (0u32..).zip(&plan.channels) {
-            if let Some(pool) = channel.pool {
+            if let Some(pool) = channel.pool() {
                 pools[pool as usize].ports.push(port);
             }
         }
@@ -314,7 +314,7 @@ impl<'a, O: Observer> World<'a, O> {
         loop {
             let packet = &mut self.slab[handle];
             let index = self.paths[packet.hop as usize];
-            let pool_left = match self.channels[index as usize].pool {
+            let pool_left = match self.channels[index as usize].pool() {
                 None => u64::MAX,
                 Some(pool) => left(&self.pools[pool as usize], &mut self.channels, at),
             };

@@ -111,8 +111,7 @@ impl Tally {
 
     /// An endpoint's connection is over, or the run is.
     pub(crate) fn retire(&mut self, endpoint: &Endpoint) {
-        let SenderCounters { segments, retransmits, fast_retransmits } = endpoint.sender.counters;
-        self.senders.segments += segments;
+        let SenderCounters { retransmits, fast_retransmits } = endpoint.sender.counters;
         self.senders.retransmits += retransmits;
         self.senders.fast_retransmits += fast_retransmits;
     }
@@ -149,7 +148,7 @@ impl Tally {
         report.retransmits = self.senders.retransmits;
         report.fast_retransmits = self.senders.fast_retransmits;
         report.drops = self.dropped;
-        report.marks = channels.iter().map(|channel| channel.counters.marks).sum();
+        report.marks = channels.iter().map(|channel| channel.counters().marks).sum();
         report.flow_ms = self.flow.quantiles(1e6);
         report.background_flow_ms = self.background_flow.quantiles(1e6);
         report.rtt_us = self.rtt.quantiles(1e3);

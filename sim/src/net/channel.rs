@@ -67,41 +67,53 @@ pub struct Counters {
 }
 
 /// A queue, a transmitter and a wire.
+///
+/// The first cache line is all that a frame touches that finds the channel idle, as most do.
+#[repr(C, align(64))]
 pub struct Channel {
     /// Time of one byte on the wire in 2^-20 ps.
     byte_time: u64,
-    gap: u32,
-    min_frame: u32,
     delay: Ps,
     free_at: Ps,
     /// Latest arrival at the far end: processing jitter never reorders.
     last_arrival: Ps,
+    /// Bytes and frames sent.
+    bytes: u64,
+    frames: u64,
     /// Newest frame on the way, NIL when none.
     tail: u32,
     /// Oldest frame on the way, NIL when none.
     head: u32,
+    gap: u8,
+    min_frame: u8,
     /// All that is offered comes from one other channel, in order: no need to wait until it is there.
     pub eager: bool,
+    /// A frame that finds the transmitter free is always taken, unmarked.
+    plain: bool,
+    queue: Queue,
+}
+
+/// What frames that have to wait need.
+struct Queue {
     capacity: Capacity,
     /// Index of the memory pool this queue shares, if any.
-    pub pool: Option<u32>,
+    pool: Option<u32>,
     count_transmitting: bool,
-    pub(super) queueing: Queueing,
+    discipline: Queueing,
     waiting: VecDeque<Waiting>,
     waiting_bytes: u64,
-    /// What was counted so far.
-    pub counters: Counters,
+    /// Of these, `bytes` and `busy` are counted in the channel's first line.
+    counters: Counters,
 }
 
 /// What a channel is made from.
 pub(super) struct ChannelConfig {
     pub(super) rate: Rate,
     pub(super) delay: Span,
-    pub(super) gap: u32,
-    pub(super) min_frame: u32,
+    pub(super) gap: u8,
+    pub(super) min_frame: u8,
     pub(super) capacity: Capacity,
     pub(super) count_transmitting: bool,
-    pub(super) queueing: Queueing,
     pub(super) pool: Option<u32>,
 }
 
@@ -111,34 +123,53 @@ impl Channel {
         let byte_time = (u128::from(8 * PS_PER_SEC) << BYTE_FRACTION).div_ceil(u128::from(config.rate.0.max(1)));
         Self {
             byte_time: u64::try_from(byte_time).unwrap_or(u64::MAX),
-            gap: config.gap,
-            min_frame: config.min_frame,
             delay: Ps::from_span(config.delay),
             free_at: Ps::ZERO,
             last_arrival: Ps::ZERO,
+            bytes: 0,
+            frames: 0,
             tail: NIL,
             head: NIL,
+            gap: config.gap,
+            min_frame: config.min_frame,
             eager: false,
-            capacity: config.capacity,
-            pool: config.pool,
-            count_transmitting: config.count_transmitting,
-            queueing: config.queueing,
-            waiting: VecDeque::new(),
-            waiting_bytes: 0,
-            counters: Counters::default(),
+            plain: !config.count_transmitting && config.pool.is_none(),
+            queue: Queue {
+                capacity: config.capacity,
+                pool: config.pool,
+                count_transmitting: config.count_transmitting,
+                discipline: Queueing::DropTail,
+                waiting: VecDeque::new(),
+                waiting_bytes: 0,
+                counters: Counters::default(),
+            },
         }
+    }
+
+    /// Gives the queue a discipline.
+    pub(super) fn set_discipline(&mut self, discipline: Queueing) {
+        // RED averages over every arrival; a threshold is never reached by an empty queue.
+        self.plain &= !matches!(discipline, Queueing::Red(_));
+        self.queue.discipline = discipline;
+    }
+
+    /// Index of the memory pool this queue shares, if any.
+    #[inline]
+    #[must_use]
+    pub fn pool(&self) -> Option<u32> {
+        if self.plain { None } else { self.queue.pool }
     }
 
     /// Time that a frame of `bytes` takes.
     #[inline]
     #[must_use]
     pub fn transmission(&self, bytes: u32) -> Ps {
-        let on_wire = u64::from(bytes + self.gap);
+        let on_wire = u64::from(bytes + u32::from(self.gap));
         match on_wire.checked_mul(self.byte_time) {
             Some(product) => Ps(product >> BYTE_FRACTION),
             None => {
-                Ps(u64::try_from((u128::from(on_wire) * u128::from(self.byte_time)) >> BYTE_FRACTION)
-                    .unwrap_or(u64::MAX))
+                let product = u128::from(on_wire) * u128::from(self.byte_time);
+                Ps(u64::try_from(product >> BYTE_FRACTION).unwrap_or(u64::MAX))
             }
         }
     }
@@ -146,64 +177,47 @@ impl Channel {
     /// Bytes and frames that fill the buffer at `now`. Asked for times that never decrease.
     #[inline]
     pub fn occupancy(&mut self, now: Ps) -> (u64, u32) {
-        while let Some(first) = self.waiting.front() {
-            if first.until > now {
-                break;
-            }
-            self.waiting_bytes -= u64::from(first.bytes);
-            self.waiting.pop_front();
-        }
-        (self.waiting_bytes, u32::try_from(self.waiting.len()).unwrap_or(u32::MAX))
+        self.queue.occupancy(now)
     }
 
     /// A frame arrives at the queue. `pool_left` is what a shared memory still has.
     #[inline]
     pub fn offer(&mut self, now: Ps, packet: &Packet, pool_left: u64, random: &mut Random) -> Result<Offer, Refusal> {
-        let (bytes, packets) = self.occupancy(now);
-        let frame = packet.frame().max(self.min_frame);
+        let frame = packet.frame().max(u32::from(self.min_frame));
         let idle = self.free_at <= now;
-        // A frame that finds the transmitter free does not wait; unless the buffer holds what is on the wire.
-        let waits = !idle || self.count_transmitting;
-        if waits && (!self.capacity.fits(bytes, packets, frame) || u64::from(frame) > pool_left) {
-            self.counters.drops += 1;
-            return Err(Refusal::Full);
-        }
-        let idle_since = if idle { Some(self.free_at) } else { None };
-        let marked = match self.queueing.decide(now, packet, bytes, packets, idle_since, random) {
-            Decision::Queue => false,
-            Decision::Mark => {
-                self.counters.marks += 1;
-                true
-            }
-            Decision::Drop => {
-                self.counters.drops += 1;
-                return Err(Refusal::Early);
-            }
-        };
-        let start = self.free_at.max(now);
         let transmission = self.transmission(frame);
-        let end = start + transmission;
-        self.free_at = end;
-        if waits {
-            let until = if self.count_transmitting { end } else { start };
-            self.waiting.push_back(Waiting { until, bytes: frame });
-            self.waiting_bytes += u64::from(frame);
-            self.counters.max_bytes = self.counters.max_bytes.max(self.waiting_bytes);
-            self.counters.byte_ns += u128::from(frame) * u128::from((until - now).0 / 1_000);
+        if idle && self.plain {
+            self.bytes += u64::from(frame);
+            self.frames += 1;
+            self.free_at = now + transmission;
+            return Ok(Offer { start: now, arrival: self.free_at + self.delay, marked: false });
         }
-        self.counters.bytes += u64::from(frame);
-        self.counters.busy += transmission;
+        let start = self.free_at.max(now);
+        let end = start + transmission;
+        let idle_since = if idle { Some(self.free_at) } else { None };
+        let marked = self.queue.admit(now, start, end, packet, frame, pool_left, idle_since, random)?;
+        self.bytes += u64::from(frame);
+        self.frames += 1;
+        self.free_at = end;
         Ok(Offer { start, arrival: end + self.delay, marked })
+    }
+
+    /// What happened so far.
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        let on_wire = u128::from(self.bytes) + u128::from(self.frames) * u128::from(self.gap);
+        let busy = (on_wire * u128::from(self.byte_time)) >> BYTE_FRACTION;
+        Counters { bytes: self.bytes, busy: Ps(u64::try_from(busy).unwrap_or(u64::MAX)), ..self.queue.counters }
     }
 
     /// What happened up to `now`: frames that still wait, and the rest of the one on the wire, are left out.
     pub fn counters_at(&mut self, now: Ps) -> Counters {
         let (waiting, _) = self.occupancy(now);
         let ahead = |entry: &Waiting| u128::from(entry.bytes) * u128::from((entry.until - now).0 / 1_000);
-        let mut counters = self.counters;
+        let mut counters = self.counters();
         counters.bytes -= waiting;
         counters.busy = counters.busy - (self.free_at - now);
-        counters.byte_ns -= self.waiting.iter().map(ahead).sum::<u128>();
+        counters.byte_ns -= self.queue.waiting.iter().map(ahead).sum::<u128>();
         counters
     }
 
@@ -239,5 +253,61 @@ impl Channel {
         if next == NIL {
             self.tail = NIL;
         }
+    }
+}
+
+impl Queue {
+    #[inline]
+    fn occupancy(&mut self, now: Ps) -> (u64, u32) {
+        while let Some(first) = self.waiting.front() {
+            if first.until > now {
+                break;
+            }
+            self.waiting_bytes -= u64::from(first.bytes);
+            self.waiting.pop_front();
+        }
+        (self.waiting_bytes, u32::try_from(self.waiting.len()).unwrap_or(u32::MAX))
+    }
+
+    /// Takes in a frame that will be sent from `start` to `end`; returns whether it is marked.
+    #[expect(clippy::too_many_arguments, reason = "all that is known of one frame")]
+    #[inline]
+    fn admit(
+        &mut self,
+        now: Ps,
+        start: Ps,
+        end: Ps,
+        packet: &Packet,
+        frame: u32,
+        pool_left: u64,
+        idle_since: Option<Ps>,
+        random: &mut Random,
+    ) -> Result<bool, Refusal> {
+        let (bytes, packets) = self.occupancy(now);
+        // A frame that finds the transmitter free does not wait; unless the buffer holds what is on the wire.
+        let waits = start > now || self.count_transmitting;
+        if waits && (!self.capacity.fits(bytes, packets, frame) || u64::from(frame) > pool_left) {
+            self.counters.drops += 1;
+            return Err(Refusal::Full);
+        }
+        let marked = match self.discipline.decide(now, packet, bytes, packets, idle_since, random) {
+            Decision::Queue => false,
+            Decision::Mark => {
+                self.counters.marks += 1;
+                true
+            }
+            Decision::Drop => {
+                self.counters.drops += 1;
+                return Err(Refusal::Early);
+            }
+        };
+        if waits {
+            let until = if self.count_transmitting { end } else { start };
+            self.waiting.push_back(Waiting { until, bytes: frame });
+            self.waiting_bytes += u64::from(frame);
+            self.counters.max_bytes = self.counters.max_bytes.max(self.waiting_bytes);
+            self.counters.byte_ns += u128::from(frame) * u128::from((until - now).0 / 1_000);
+        }
+        Ok(marked)
     }
 }

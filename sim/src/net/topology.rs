@@ -139,17 +139,16 @@ impl Plan {
                 let mut channel = Channel::new(ChannelConfig {
                     rate: *rate,
                     delay,
-                    gap: framing.gap(),
+                    gap: u8::try_from(framing.gap()).unwrap_or(u8::MAX),
                     min_frame,
                     capacity,
                     count_transmitting,
-                    queueing: Queueing::DropTail,
                     pool,
                 });
                 let frame_time = channel.transmission(full_frame);
                 grain = grain.min(frame_time);
                 if matches!(near, End::Switch(_)) {
-                    channel.queueing = Queueing::new(&scenario.switch.discipline, frame_time);
+                    channel.set_discipline(Queueing::new(&scenario.switch.discipline, frame_time));
                 }
                 channels.push(channel);
                 interfaces.push(Interface {
@@ -351,6 +350,6 @@ fn mark_eager(channels: &mut [Channel], routes: &[Route], paths: &[u32], bottlen
         }
     }
     for (n, channel) in channels.iter_mut().enumerate() {
-        channel.eager = feeder[n].is_some() && !several[n] && channel.pool.is_none() && n != bottleneck as usize;
+        channel.eager = feeder[n].is_some() && !several[n] && channel.pool().is_none() && n != bottleneck as usize;
     }
 }

@@ -37,6 +37,7 @@ pub struct Arrived {
 }
 
 /// One end of a connection.
+#[repr(C, align(64))]
 #[derive(Clone, Debug)]
 pub struct Endpoint {
     /// How far the handshake is.
@@ -189,12 +190,13 @@ impl Endpoint {
         if self.state != State::Established {
             return self.poll_syn(now, config, random, packet);
         }
-        if let Some(up_to) = self.receiver.early_ack.take() {
+        if self.receiver.early_ack_now {
+            self.receiver.early_ack_now = false;
             let due = self.receiver.ack_now;
             self.receiver.ece = !self.receiver.ece;
             self.bare_ack(now, config, packet);
             self.receiver.ece = !self.receiver.ece;
-            packet.ack = number_of(self.receiver.irs, up_to);
+            packet.ack = number_of(self.receiver.irs, self.receiver.early_ack);
             self.receiver.ack_now = due;
             return true;
         }

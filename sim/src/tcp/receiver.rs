@@ -11,35 +11,37 @@ use crate::net::{Packet, SACK_BLOCKS};
 use crate::scenario::CongestionControl;
 
 /// What has arrived, and what the other end has yet to be told.
+#[repr(C)]
 #[derive(Clone, Debug, Default)]
 pub struct Receiver {
     /// Next offset expected in order.
     pub nxt: u64,
-    /// The peer's initial sequence number.
-    pub(super) irs: u32,
-    /// Ranges beyond a gap, the most recently touched first.
-    beyond: Vec<(u64, u64)>,
-    /// When a waiting ACK must go, [`Ps::NEVER`] when none waits.
-    pub(super) ack_deadline: Ps,
-    /// An ACK is due now.
-    pub(super) ack_now: bool,
-    /// Before it, one for what came up to here with the other CE state (DCTCP).
-    pub(super) early_ack: Option<u64>,
-    /// Segments that no ACK has covered.
-    unacked: u8,
-    /// ECE is to be set: until CWR (RFC 3168), or while CE arrives (DCTCP).
-    pub(super) ece: bool,
-    /// TSval to echo.
-    pub(super) ts_recent: u32,
-    /// M21TCP-A's number of senders, for the next ACK.
-    pub(super) echo: Echo,
     /// Offset of the last ACK sent.
     last_ack: u64,
-    /// Data segments that arrived, copies included.
-    pub segments: u64,
-    /// Set when the peer's FIN was reached.
+    /// When a waiting ACK must go, [`Ps::NEVER`] when none waits.
+    pub(super) ack_deadline: Ps,
+    /// Ranges beyond a gap, the most recently touched first.
+    beyond: Vec<(u64, u64)>,
+    /// The peer's initial sequence number.
+    pub(super) irs: u32,
+    /// TSval to echo.
+    pub(super) ts_recent: u32,
+    /// Segments that no ACK has covered.
+    unacked: u8,
+    /// An ACK is due now.
+    pub(super) ack_now: bool,
+    /// Before it, one for what came up to `early_ack` with the other CE state (DCTCP).
+    pub(super) early_ack_now: bool,
+    /// ECE is to be set: until CWR (RFC 3168), or while CE arrives (DCTCP).
+    pub(super) ece: bool,
+    /// The peer's FIN has been seen, at `fin_at`.
+    fin_seen: bool,
+    /// And reached.
     pub(super) finished: bool,
-    fin_at: Option<u64>,
+    pub(super) early_ack: u64,
+    fin_at: u64,
+    /// M21TCP-A's number of senders, for the next ACK.
+    pub(super) echo: Echo,
 }
 
 impl Receiver {
@@ -52,14 +54,14 @@ impl Receiver {
         let start = offset_near(self.nxt, self.irs, packet.seq);
         let end = start + u64::from(packet.payload);
         if packet.payload > 0 {
-            self.segments += 1;
             self.handle_ce(packet, config);
         }
         if packet.is(Packet::TIMESTAMPS) && start <= self.last_ack {
             self.ts_recent = packet.timestamps.0;
         }
         if packet.flags.has(Flags::FIN) {
-            self.fin_at = Some(end);
+            self.fin_seen = true;
+            self.fin_at = end;
         }
         if end > self.nxt && start > self.nxt {
             self.keep(start, end);
@@ -78,7 +80,7 @@ impl Receiver {
             self.fill();
         }
         let readable = self.nxt - before;
-        if self.fin_at == Some(self.nxt) && !self.finished {
+        if self.fin_seen && self.fin_at == self.nxt && !self.finished {
             self.finished = true;
             self.nxt += 1;
             self.ack_now = true;
@@ -103,7 +105,8 @@ impl Receiver {
             if ce != self.ece {
                 // RFC 8257 §3.2: what came before is acknowledged with the state that it came with.
                 if self.unacked > 0 {
-                    self.early_ack = Some(self.nxt);
+                    self.early_ack_now = true;
+                    self.early_ack = self.nxt;
                 }
                 // The early ACK is sent with the old state; see `Endpoint::poll_transmit`.
                 self.ece = ce;

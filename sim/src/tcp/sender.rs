@@ -36,9 +36,7 @@ enum Phase {
 /// Counts of one sender.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Counters {
-    /// Data segments sent, copies included.
-    pub segments: u64,
-    /// Of these, sent before.
+    /// Data segments sent again.
     pub retransmits: u64,
     /// Of these, in fast retransmit and recovery.
     pub fast_retransmits: u64,
@@ -53,7 +51,9 @@ pub(super) struct Chunk {
     pub(super) bits: u8,
 }
 
-/// The sending half of an endpoint.
+/// The sending half of an endpoint. Laid out by how often things are touched: the first lines by every ACK and every
+/// segment, the last by losses.
+#[repr(C)]
 #[derive(Clone, Debug)]
 pub struct Sender {
     /// First offset not acknowledged.
@@ -66,8 +66,21 @@ pub struct Sender {
     end: u64,
     /// Right edge of the receive window.
     right: u64,
+    /// Retransmission, handshake or persist timer, [`Ps::NEVER`] when off.
+    pub(super) deadline: Ps,
+    timeout: Ps,
+    /// The segment that is being timed ends here, 0 when none is.
+    timed_end: u64,
+    timed_at: Ps,
+    /// Growth is allowed while ACKs are for data sent before this: the window was full then.
+    limited: u64,
+    last_send: Ps,
     /// Congestion window and threshold.
     pub window: Window,
+    pub(super) iss: u32,
+    dupacks: u32,
+    /// Shift of the peer's window field.
+    pub(super) peer_wscale: u8,
     phase: Phase,
     /// The stream ends at `end`.
     last: bool,
@@ -81,37 +94,24 @@ pub struct Sender {
     cwr: bool,
     /// No partial ACK in this recovery yet.
     first_partial: bool,
-    dupacks: u32,
+    board: Option<Box<Scoreboard>>,
+    /// When it is this sender's turn (M21TCP-A), [`Ps::NEVER`] while it does not wait for one.
+    pub(super) turn_at: Ps,
+    rto: Rto,
+    /// Largest receive window seen.
+    max_rwnd: u64,
+    congestion: Congestion,
+    /// M21TCP-A's cap, and whose turn it is when that is below a segment.
+    cap: Option<m21::Cap>,
+    turns: m21::Turns,
     /// Loss events before this offset are one event (RFC 6582 §3.2).
     recover: u64,
     /// First unacknowledged byte at the last timeout, `u64::MAX` before the first.
     timed_out: u64,
     /// ECE before this offset is one event.
     ece_recover: u64,
-    /// Growth is allowed while ACKs are for data sent before this: the window was full then.
-    limited: u64,
-    /// The segment that is being timed ends here, 0 when none is.
-    timed_end: u64,
-    timed_at: Ps,
-    /// Retransmission, handshake or persist timer, [`Ps::NEVER`] when off.
-    pub(super) deadline: Ps,
-    timeout: Ps,
-    last_send: Ps,
-    rto: Rto,
-    congestion: Congestion,
-    /// Largest receive window seen.
-    max_rwnd: u64,
-    pub(super) iss: u32,
-    /// Shift of the peer's window field.
-    pub(super) peer_wscale: u8,
     /// What was counted so far.
     pub counters: Counters,
-    board: Option<Box<Scoreboard>>,
-    /// M21TCP-A's cap, and whose turn it is when that is below a segment.
-    cap: Option<m21::Cap>,
-    turns: m21::Turns,
-    /// When it is this sender's turn, [`Ps::NEVER`] while it does not wait for one.
-    pub(super) turn_at: Ps,
 }
 
 impl Sender {
@@ -640,7 +640,6 @@ impl Sender {
             flags |= Flags::FIN;
         }
         if len > 0 {
-            self.counters.segments += 1;
             if end >= self.end {
                 flags |= Flags::PSH;
             }
