@@ -10,7 +10,7 @@ use ackgate_control::m21::{self, FlowCounter};
 use ackgate_control::policy::{Action, FlowId, PacketId, Verdict};
 use ackgate_control::segment::{Edit, Flags};
 
-use crate::engine::{EventQueue, Ps, Purpose, Random};
+use crate::engine::{EventQueue, Ps, Purpose, Random, prefetch, prefetch_all};
 use crate::measure::Tally;
 use crate::net::{Channel, NIL, Packet, Plan, Refusal, Route, Side, Slab};
 use crate::observer::{Congestion, DropReason, Interface, InterfaceKind, Observer, Way};
@@ -70,6 +70,8 @@ pub(crate) enum Event {
 }
 
 const INDEX_BITS: u32 = 28;
+/// Cache lines of an endpoint that an ordinary segment touches.
+const ENDPOINT_LINES: usize = 6;
 const MAX_CONNECTIONS: u64 = 1 << (INDEX_BITS - 3);
 
 impl Event {
@@ -274,6 +276,7 @@ impl<'a, O: Observer> World<'a, O> {
             if O::ENABLED {
                 self.watch.catch_up(time);
             }
+            self.look_ahead();
             let index = event & ((1 << INDEX_BITS) - 1);
             match event >> INDEX_BITS {
                 e if e == Event::Channel as u32 => self.arrive(index),
@@ -294,17 +297,42 @@ impl<'a, O: Observer> World<'a, O> {
         }
     }
 
+    /// Has what the next events need brought near: first their channels and endpoints, then, one event later, the
+    /// packets on these channels.
+    #[inline]
+    fn look_ahead(&self) {
+        if let Some(event) = self.events.upcoming(1) {
+            let index = (event & ((1 << INDEX_BITS) - 1)) as usize;
+            match event >> INDEX_BITS {
+                e if e == Event::Channel as u32 => prefetch(&self.channels, index),
+                e if e == Event::Timer as u32 => prefetch_all(&self.endpoints, index, ENDPOINT_LINES),
+                _ => {}
+            }
+        }
+        if let Some(event) = self.events.upcoming(0)
+            && event >> INDEX_BITS == Event::Channel as u32
+        {
+            let channel = &self.channels[(event & ((1 << INDEX_BITS) - 1)) as usize];
+            self.slab.prefetch(channel.head());
+        }
+    }
+
     /// The oldest packet on a channel is at its far end.
     #[inline]
     fn arrive(&mut self, index: u32) {
         let channel = &mut self.channels[index as usize];
         let handle = channel.head();
-        let Packet { next, hop, .. } = self.slab[handle];
+        let Packet { next, hop, flow, from, .. } = self.slab[handle];
+        let arrived = self.paths[hop as usize] == NIL;
+        if arrived {
+            prefetch_all(&self.endpoints, endpoint(flow, from.peer()), ENDPOINT_LINES);
+            prefetch(&self.connections, flow as usize);
+        }
         channel.advance(next);
         if next != NIL {
             self.events.push(self.slab[next].arrival, Event::Channel.at(index));
         }
-        if self.paths[hop as usize] == NIL { self.deliver(handle) } else { self.inject(self.now, handle) }
+        if arrived { self.deliver(handle) } else { self.inject(self.now, handle) }
     }
 
     /// A packet enters the next channel of its path, and those behind it whose future is known already.

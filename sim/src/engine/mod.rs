@@ -2,9 +2,11 @@
 //! knows about packets.
 
 mod clock;
+mod prefetch;
 mod queue;
 mod random;
 
 pub use clock::{PS_PER_SEC, Ps};
+pub(crate) use prefetch::{prefetch, prefetch_all};
 pub use queue::EventQueue;
 pub use random::{Purpose, Random};

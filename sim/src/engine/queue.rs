@@ -115,6 +115,14 @@ impl EventQueue {
         }
     }
 
+    /// The event that comes `ahead` after the next one, as far as that is known already.
+    #[inline]
+    #[must_use]
+    pub fn upcoming(&self, ahead: usize) -> Option<u32> {
+        let at = self.current.len().checked_sub(1 + ahead)?;
+        self.current.get(at).map(|due| due.event)
+    }
+
     #[inline]
     fn place(&mut self, due: Due) {
         let slot = due.time >> self.shift;

@@ -3,7 +3,7 @@
 use ackgate_control::segment::{Flags, Segment};
 use ackgate_control::seq::SeqNumber;
 
-use crate::engine::Ps;
+use crate::engine::{Ps, prefetch};
 
 /// The end of a list of packets.
 pub const NIL: u32 = u32::MAX;
@@ -228,6 +228,12 @@ impl Slab {
         packet.next = self.free;
         self.free = handle;
         self.live -= 1;
+    }
+
+    /// Has a packet brought near.
+    #[inline]
+    pub(crate) fn prefetch(&self, handle: u32) {
+        prefetch(&self.packets, handle as usize);
     }
 
     /// Packets that exist.
