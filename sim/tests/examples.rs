@@ -52,6 +52,9 @@ fn the_manual_names_every_key_and_figure() {
     for field in report.as_object().expect("a report is an object").keys() {
         assert!(quoted(field), "the figure `{field}` is not in docs/simulating.md");
     }
+    for scheme in ackgate_sim::scenario::Scheme::ALL {
+        assert!(quoted(scheme.name()), "the scheme `{}` is not in docs/simulating.md", scheme.name());
+    }
     for file in examples() {
         let name = file.file_name().expect("a file").to_string_lossy().into_owned();
         assert!(quoted(&name), "{name} is not in docs/simulating.md");

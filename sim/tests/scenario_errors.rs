@@ -1,10 +1,24 @@
 //! What a user reads when a scenario is wrong: the place, the key, what is allowed. And that nothing panics.
 
-use ackgate_sim::scenario::{Assignment, Capacity, Document, Scenario, Topology, Workload};
+use ackgate_sim::scenario::{Assignment, Capacity, Document, Scenario, Scheme, Topology, Workload, schema};
 use proptest::prelude::*;
 
 fn parse(text: &str) -> Result<Scenario, String> {
     Document::parse("x.toml", text).and_then(|document| document.scenario()).map_err(|error| error.to_string())
+}
+
+/// A message with the lists that grow with the project put in: all schemes, all keys of the top level.
+fn listed(message: &str) -> String {
+    let schemes: Vec<&str> = Scheme::ALL.iter().map(|scheme| scheme.name()).collect();
+    let mut tables: Vec<String> = Vec::new();
+    for key in schema::keys() {
+        let table = key.path.split('.').next().unwrap_or_default().to_owned();
+        if !tables.contains(&table) {
+            tables.push(table);
+        }
+    }
+    assert!(schemes.len() >= 10 && tables.len() >= 12);
+    message.replace("{schemes}", &schemes.join(", ")).replace("{tables}", &tables.join(", "))
 }
 
 fn refused(text: &str) -> String {
@@ -34,8 +48,7 @@ fn an_unknown_key_lists_what_there_is() {
     );
     assert_eq!(
         refused("rto_min = \"1ms\""),
-        "x.toml:1: unknown key `rto_min`; allowed: seed, senders, rounds, scheme, time_limit, network, switch, host, tcp, \
-         workload, background, pac, ictcp, shaper, m21, hwatch, dctcp, red, fixed_window (there is a key `tcp.rto_min`)"
+        listed("x.toml:1: unknown key `rto_min`; allowed: {tables} (there is a key `tcp.rto_min`)")
     );
 }
 
@@ -57,10 +70,7 @@ fn a_value_of_the_wrong_kind_says_which_is_right() {
             "seed = 1979-05-27",
             "x.toml:1: key `seed`: is the date 1979-05-27, should be a whole number from 0 to 9223372036854775807",
         ),
-        (
-            "scheme = \"pack\"",
-            "x.toml:1: key `scheme`: unknown name `pack`; did you mean `pac`? Allowed: none, pac, credit, ictcp, shaper, m21, hwatch, dctcp, ecn, red, fixed-window",
-        ),
+        ("scheme = \"pack\"", "x.toml:1: key `scheme`: unknown name `pack`; did you mean `pac`? Allowed: {schemes}"),
         (
             "[switch.discipline]\nkind = \"ren\"",
             "x.toml:2: key `switch.discipline.kind`: unknown name `ren`; did you mean `red`? Allowed: droptail, ecn, red",
@@ -74,7 +84,7 @@ fn a_value_of_the_wrong_kind_says_which_is_right() {
             "x.toml:1: key `background.0`: unknown key `sendrs`; did you mean `senders`? Allowed: senders, to, cc, workload",
         ),
     ] {
-        assert_eq!(refused(text), message);
+        assert_eq!(refused(text), listed(message));
     }
 }
 
@@ -185,12 +195,9 @@ fn changes_from_the_command_line_win_and_are_named_when_wrong() {
             "--set background.1.senders=1: key `background`: holds 1 entries: `1` must be a number below that",
         ),
         ("tcp..mss=1", "--set tcp..mss=1: key `tcp..mss`: has an empty part"),
-        (
-            "tpc.mss=1",
-            "--set tpc.mss=1: unknown key `tpc`; did you mean `tcp`? Allowed: seed, senders, rounds, scheme, time_limit, network, switch, host, tcp, workload, background, pac, ictcp, shaper, m21, hwatch, dctcp, red, fixed_window",
-        ),
+        ("tpc.mss=1", "--set tpc.mss=1: unknown key `tpc`; did you mean `tcp`? Allowed: {tables}"),
     ] {
-        assert_eq!(set(file, &[change]).unwrap_err(), message);
+        assert_eq!(set(file, &[change]).unwrap_err(), listed(message));
     }
 }
 
