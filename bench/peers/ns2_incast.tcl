@@ -170,6 +170,10 @@ proc barrier {} {
             if {!$first_timeout_round} { set first_timeout_round $round }
         }
     }
+    if {$round == 0 && $par(persistent)} {
+        # ns-2 lets the window grow with the handshake's ACK, other TCPs do not.
+        for {set i 0} {$i < $N} {incr i} { $tcp($i) set cwnd_ $par(iw) }
+    }
     if {$round < $rounds} { start_round } else { report }
 }
 

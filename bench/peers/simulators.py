@@ -59,10 +59,11 @@ ALL = (
     Simulator("ns-2", "ns-2 2.35", "ns2"),
     Simulator("ns-2-ts", "ns-2 2.35, backoff ends at the first RTT sample", "ns2", ("timestamps=1",)),
     Simulator("ns-3", "ns-3.37", "ns3"),
-    Simulator("ackgate-ip", "ackgate, framed as ns-2", "ackgate", ("--set", "network.framing=ip")),
+    Simulator("ackgate-ip", "ackgate, framed as ns-2, backoff until a sample", "ackgate",
+              ("--set", "network.framing=ip", "--set", "tcp.backoff_until_sample=true")),
     Simulator("ackgate-ppp", "ackgate, framed as ns-3", "ackgate", ("--set", "network.framing=ppp")),
-    Simulator("ackgate-ts", "ackgate, framed as ns-3, timestamps", "ackgate",
-              ("--set", "network.framing=ppp", "--set", "tcp.timestamps=true")),
+    Simulator("ackgate-ts", "ackgate, framed as ns-2, timestamps", "ackgate",
+              ("--set", "network.framing=ip", "--set", "tcp.timestamps=true")),
     Simulator("ackgate", "ackgate, Ethernet", "ackgate", ("--set", "network.framing=ethernet")),
 )
 BY_NAME = {simulator.name: simulator for simulator in ALL}
@@ -94,6 +95,8 @@ def _ackgate(s: Setting, senders: int, seed: int, rounds: int) -> list[str]:
         "switch.buffer": f"{s.buffer}B", "switch.count_transmitting": "false",
         "tcp.cc": s.cc, "tcp.mss": s.mss, "tcp.initial_window": s.initial_window,
         "tcp.rto_min": f"{s.rto_min_ms}ms", "tcp.rto_granularity": "1ms",
+        # The peers' backoff is bounded by 60 s, not by a factor.
+        "tcp.rto_backoff_max": 512,
         "tcp.sack": "false", "tcp.limited_transmit": "false", "tcp.delayed_ack": "off",
         "workload.volume": f"{s.bytes_per_sender(senders)}B", "workload.per": "sender",
         "workload.direction": "push", "workload.connections": "persistent",
