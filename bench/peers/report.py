@@ -32,7 +32,7 @@ class Point:
         self.goodput = sent * rounds / seconds if seconds else 0.0
         self.timeouts = sum(row["rto_timeouts"] for row in found) / rounds if rounds else 0.0
         self.stalled = sum(row["rounds_with_timeout"] for row in found) / rounds if rounds else 0.0
-        self.seeds_with_timeout = sum(row["rto_timeouts"] > 0 for row in found)
+        self.drops = sum(row["drops"] for row in found)
 
 
 def _curves(setting: Setting, seeds: int, have: dict, versions: dict) -> dict[str, dict[int, Point]]:
@@ -63,10 +63,10 @@ def _steps(a: int | None, b: int | None) -> str:
 
 
 def _compare(peer: dict[int, Point], ours: dict[int, Point]) -> tuple[str, str, str]:
-    """First timeouts; worst un-congested difference; range of the ratio where every round of both stalls."""
+    """First timeouts; worst difference where nothing is dropped; range of the ratio where every round of both stalls."""
     both = [n for n in peer if n in ours]
     firsts = first_timeout(peer), first_timeout(ours)
-    calm = [n for n in both if peer[n].timeouts == 0 and ours[n].timeouts == 0]
+    calm = [n for n in both if peer[n].drops == 0 and ours[n].drops == 0]
     worst = max((abs(ours[n].goodput / peer[n].goodput - 1) for n in calm), default=None)
     deep = [ours[n].goodput / peer[n].goodput for n in both if peer[n].stalled == 1 and ours[n].stalled == 1]
     ranges = f"{min(deep):.2f} to {max(deep):.2f}" if deep else "none stalls throughout"
@@ -75,16 +75,17 @@ def _compare(peer: dict[int, Point], ours: dict[int, Point]) -> tuple[str, str, 
 
 
 def _summary(all_curves: dict[str, dict]) -> str:
-    lines = ["| setting | peer | ours | first N with a timeout: peer / ours (steps apart) | un-congested: largest difference "
+    lines = ["| setting | peer | ours | first N with a timeout: peer / ours (steps apart) | nothing dropped: largest difference "
              "| every round stalls: ours ÷ peer |", "|---|---|---|---|---|---|"]
     for name, curves in all_curves.items():
         for peer, ours in PAIRS:
             if peer in curves and ours in curves:
                 cells = _compare(curves[peer], curves[ours])
                 lines.append(f"| {name} | {peer} | {ours} | " + " | ".join(cells) + " |")
-        if "ns-2-ts" in curves and "ns-3" in curves:
-            cells = _compare(curves["ns-2-ts"], curves["ns-3"])
-            lines.append(f"| {name} | ns-2-ts | (ns-3) | " + " | ".join(cells) + " |")
+        for peer, other in (("ns-2", "ns-3"), ("ns-2-ts", "ns-3")):
+            if peer in curves and other in curves:
+                cells = _compare(curves[peer], curves[other])
+                lines.append(f"| {name} | {peer} | *{other}* | " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
 

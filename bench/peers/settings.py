@@ -29,6 +29,7 @@ class Setting:
     initial_window: int = 2  # segments
     rto_min_ms: int = 200
     jitter_us: int = 20
+    connections: str = "persistent"  # or "fresh": new ones in each round
 
     def bytes_per_sender(self, senders: int) -> int:
         """What one sender sends in a round."""
@@ -51,6 +52,8 @@ ALL = (
     Setting("vasudevan-1g", "Vasudevan Fig. 3: 1 Gb/s, 32 KB port, 100 us, blocks of 1 MB over all senders",
             rate=10**9, rtt_us=100, buffer=32_000, mss=1460, volume=1_000_000, per="round", rounds=20),
     _M21,
+    replace(_PAC_1G, name="pac-1g-fresh", title="PAC §V-E, 1 Gb/s, as pac-1g but with new connections in each round",
+            connections="fresh"),
     replace(_PAC_1G, name="pac-1g-dctcp", title="PAC §V-E, 1 Gb/s, DCTCP with K = 10 packets", cc="dctcp", mark_above=10),
     replace(_M21, name="m21-dctcp", title="M21TCP-A Fig. 6, DCTCP with K = 20 packets", cc="dctcp", mark_above=20),
 )

@@ -73,7 +73,7 @@ def _ns2(s: Setting, senders: int, seed: int, rounds: int) -> list[str]:
     values = dict(
         rate=s.rate, rtt=s.rtt_us / 1e6, buffer=s.buffer, mss=s.mss, senders=senders,
         bytes=s.bytes_per_sender(senders), rounds=rounds, jitter=s.jitter_us / 1e6, seed=seed,
-        rtomin=s.rto_min_ms / 1e3, iw=s.initial_window,
+        rtomin=s.rto_min_ms / 1e3, iw=s.initial_window, persistent=int(s.connections == "persistent"),
     )
     return ["ns", str(HERE / "ns2_incast.tcl"), *(f"{key}={value}" for key, value in values.items())]
 
@@ -82,7 +82,8 @@ def _ns3(s: Setting, senders: int, seed: int, rounds: int) -> list[str]:
     values = dict(
         rate=s.rate, rtt=s.rtt_us / 1e6, buffer=s.buffer, mss=s.mss, senders=senders,
         bytes=s.bytes_per_sender(senders), rounds=rounds, jitter=s.jitter_us / 1e6, seed=seed,
-        rtomin=s.rto_min_ms / 1e3, iw=s.initial_window, scheme=s.cc, k=s.mark_above or 20,
+        rtomin=s.rto_min_ms / 1e3, iw=s.initial_window, persistent=int(s.connections == "persistent"),
+        scheme=s.cc, k=s.mark_above or 20,
         wall_limit_s=WALL_LIMIT,
     )
     return [str(NS3), *(f"--{key}={value}" for key, value in values.items())]
@@ -99,7 +100,7 @@ def _ackgate(s: Setting, senders: int, seed: int, rounds: int) -> list[str]:
         "tcp.rto_backoff_max": 512,
         "tcp.sack": "false", "tcp.limited_transmit": "false", "tcp.delayed_ack": "off",
         "workload.volume": f"{s.bytes_per_sender(senders)}B", "workload.per": "sender",
-        "workload.direction": "push", "workload.connections": "persistent",
+        "workload.direction": "push", "workload.connections": s.connections,
         "workload.start_jitter": f"{s.jitter_us}us",
     }
     if s.cc == "dctcp":
