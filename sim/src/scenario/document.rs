@@ -17,6 +17,8 @@ pub struct Document {
     file: String,
     /// Folder that relative paths in the scenario start from.
     folder: PathBuf,
+    /// Traffic files that have been read, for all that are cloned from this.
+    traffic: traffic_file::Cache,
     root: Node,
 }
 
@@ -125,7 +127,7 @@ impl Document {
             )
         })?;
         let root = Node { value: convert_table(table.get_ref(), &place)?, place: place(0) };
-        Ok(Self { file: file.into(), folder: PathBuf::new(), root })
+        Ok(Self { file: file.into(), folder: PathBuf::new(), traffic: traffic_file::Cache::default(), root })
     }
 
     /// Changes one value, or adds it.
@@ -175,7 +177,8 @@ impl Document {
     /// When a key is unknown, a value is of the wrong kind, or the scenario makes no sense.
     pub fn scenario(&self) -> Result<Scenario, ScenarioError> {
         let mut scenario = self.decode().map_err(|error| error.or_at(&self.start()).hinted())?;
-        traffic_file::load(&mut scenario, &self.folder)
+        self.traffic
+            .load(&mut scenario, &self.folder)
             .and_then(|()| check::check(&scenario))
             .map_err(|invalid| ScenarioError::new(self.place_of(&invalid.key), &invalid.key, invalid.problem))?;
         Ok(scenario)

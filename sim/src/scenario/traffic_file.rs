@@ -1,6 +1,8 @@
 //! Flow arrivals from a file, for [`Workload::Trace`].
 
-use std::path::Path;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use ackgate_control::units::Span;
 
@@ -10,27 +12,41 @@ use super::{Arrival, Scenario, Trace, Workload};
 /// The columns, in this order, that the first line must name.
 const HEADER: &str = "start_us,sender,bytes";
 
-/// Reads the files that the scenario's workloads name; relative names start at `folder`.
-pub(super) fn load(scenario: &mut Scenario, folder: &Path) -> Result<(), Invalid> {
-    let groups = scenario.background.iter_mut().enumerate();
-    let groups = groups.map(|(i, group)| (format!("background.{i}.workload.file"), &mut group.workload));
-    let main = ("workload.file".to_owned(), &mut scenario.workload);
-    for (key, workload) in std::iter::once(main).chain(groups) {
-        if let Workload::Trace(trace) = workload {
-            read(trace, folder).map_err(|problem| Invalid { key, problem })?;
-        }
-    }
-    Ok(())
-}
+/// Files that have been read, by path.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Cache(Arc<Mutex<HashMap<PathBuf, Arc<[Arrival]>>>>);
 
-fn read(trace: &mut Trace, folder: &Path) -> Result<(), String> {
-    if trace.file.as_os_str().is_empty() {
-        return Err(format!("is missing: name a CSV file with the columns {HEADER}"));
+impl Cache {
+    /// Reads the files that the scenario's workloads name; relative names start at `folder`.
+    pub(super) fn load(&self, scenario: &mut Scenario, folder: &Path) -> Result<(), Invalid> {
+        let groups = scenario.background.iter_mut().enumerate();
+        let groups = groups.map(|(i, group)| (format!("background.{i}.workload.file"), &mut group.workload));
+        let main = ("workload.file".to_owned(), &mut scenario.workload);
+        for (key, workload) in std::iter::once(main).chain(groups) {
+            if let Workload::Trace(trace) = workload {
+                self.read(trace, folder).map_err(|problem| Invalid { key, problem })?;
+            }
+        }
+        Ok(())
     }
-    let path = folder.join(&trace.file);
-    let text = std::fs::read_to_string(&path).map_err(|error| format!("{} cannot be read: {error}", path.display()))?;
-    trace.arrivals = parse(&text).map_err(|(line, problem)| format!("{}:{line}: {problem}", path.display()))?;
-    Ok(())
+
+    fn read(&self, trace: &mut Trace, folder: &Path) -> Result<(), String> {
+        if trace.file.as_os_str().is_empty() {
+            return Err(format!("is missing: name a CSV file with the columns {HEADER}"));
+        }
+        let path = folder.join(&trace.file);
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(arrivals) = known.get(&path) {
+            trace.arrivals = arrivals.clone();
+            return Ok(());
+        }
+        let text = std::fs::read_to_string(&path);
+        let text = text.map_err(|error| format!("{} cannot be read: {error}", path.display()))?;
+        let arrivals = parse(&text).map_err(|(line, problem)| format!("{}:{line}: {problem}", path.display()))?;
+        trace.arrivals = arrivals.into();
+        known.insert(path, trace.arrivals.clone());
+        Ok(())
+    }
 }
 
 /// The flows by time of arrival, or the line and what is wrong with it.
@@ -76,6 +92,21 @@ mod tests {
         let flows = parse("start_us,sender,bytes\n20.5,1,1000\n\n0,0,64000\n").unwrap();
         assert_eq!(flows[0], Arrival { start: Span::ZERO, sender: 0, bytes: 64_000 });
         assert_eq!(flows[1], Arrival { start: Span::nanos(20_500), sender: 1, bytes: 1_000 });
+    }
+
+    #[test]
+    fn the_points_of_a_sweep_share_one_reading() {
+        use crate::scenario::Document;
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("flows.csv"), "start_us,sender,bytes\n1,0,1000\n").unwrap();
+        let file = folder.path().join("x.toml");
+        std::fs::write(&file, "workload = { kind = \"trace\", file = \"flows.csv\" }").unwrap();
+        let document = Document::read(&file).unwrap();
+        let [one, other] = [&document, &document.clone()].map(|document| match document.scenario().unwrap().workload {
+            Workload::Trace(trace) => trace.arrivals,
+            _ => unreachable!("it says trace"),
+        });
+        assert!(Arc::ptr_eq(&one, &other) && one.len() == 1);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Traffic: who sends how much, when.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use ackgate_control::units::{Rate, Span};
 use serde::Deserialize;
@@ -191,9 +192,9 @@ pub struct Trace {
     /// CSV with the columns `start_us,sender,bytes`, in any order of rows. A relative path is taken from the
     /// scenario's folder.
     pub file: PathBuf,
-    /// What the file held, by time; filled when a scenario is loaded.
+    /// What the file held, by time; filled when a scenario is loaded, shared by all points of a sweep.
     #[serde(skip)]
-    pub arrivals: Vec<Arrival>,
+    pub arrivals: Arc<[Arrival]>,
 }
 
 /// One flow of a [`Trace`], on a new connection.
