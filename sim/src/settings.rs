@@ -88,7 +88,8 @@ pub(crate) fn hwatch(scenario: &Scenario, host: u32) -> hwatch::Config {
 /// When no packet would fit the buffer.
 pub(crate) fn m21_cap(scenario: &Scenario) -> Result<m21::Cap, m21::ConfigError> {
     let buffer = scenario.m21.buffer.unwrap_or_else(|| buffer_bytes(scenario));
-    m21::Cap::new(u32::try_from(buffer).unwrap_or(u32::MAX), scenario.m21.header)
+    let rate = scenario.network.sender_rate.unwrap_or(scenario.network.rate);
+    m21::Cap::new(u32::try_from(buffer).unwrap_or(u32::MAX), scenario.m21.header, rate)
 }
 
 /// Which header carries M21TCP-A's number.

@@ -3,7 +3,7 @@
 
 use core::fmt;
 
-use crate::units::{Span, Time};
+use crate::units::{Rate, Span, Time};
 
 /// MHS of Eq. 1: least IP and TCP header, "usually" 42 bytes (§IV.3).
 pub const MINIMUM_HEADER: u32 = 42;
@@ -27,8 +27,27 @@ pub enum Allowance {
     Unlimited,
     /// At most this many bytes of payload in the congestion window; at least one segment.
     Window(u32),
-    /// One segment at a time, and one in every so many round trips; at least 2.
-    OneIn(u32),
+    /// One segment at a time, and only in each so many round trips.
+    Every(Rounds),
+}
+
+/// A number of round trips above one: the load of all senders, one segment each, in buffers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rounds {
+    load: u64,
+    buffer: u32,
+    drain: Span,
+}
+
+impl Rounds {
+    /// The time between two segments of one sender, with a round-trip time of `rtt`: twice the round trips, so that half of
+    /// the buffer is left for what chance puts together, and not so short that all together fill the link.
+    #[must_use]
+    pub fn period(self, rtt: Span) -> Span {
+        let round = rtt.0.saturating_mul(2).max(self.drain.0);
+        let time = u128::from(round) * u128::from(self.load) / u128::from(self.buffer);
+        Span(u64::try_from(time).unwrap_or(u64::MAX))
+    }
 }
 
 /// The cap of one sender.
@@ -36,19 +55,23 @@ pub enum Allowance {
 pub struct Cap {
     buffer: u32,
     header: u32,
+    drain: Span,
     senders: u32,
 }
 
 impl Cap {
-    /// A cap for a switch port of `buffer` bytes (B) and headers of `header` bytes (MHS).
+    /// A cap for a switch port of `buffer` bytes (B) and headers of `header` bytes (MHS), at a sender whose own link
+    /// has `rate`.
     ///
     /// # Errors
     /// When no packet would fit.
-    pub const fn new(buffer: u32, header: u32) -> Result<Self, ConfigError> {
+    pub const fn new(buffer: u32, header: u32, rate: Rate) -> Result<Self, ConfigError> {
         if buffer <= header {
             return Err(ConfigError("the buffer must hold more than one header"));
         }
-        Ok(Self { buffer, header, senders: 0 })
+        // An eighth more: frames have longer headers than MHS, and a link that is used to the full keeps its queue.
+        let drain = rate.time_for(buffer as u64 + buffer as u64 / 8);
+        Ok(Self { buffer, header, drain, senders: 0 })
     }
 
     /// An ACK echoes this number of senders; 0 when it echoes none. It is "valid for the next RTT" (§IV.1): until the
@@ -69,14 +92,11 @@ impl Cap {
         if share >= self.header + mss {
             return Allowance::Window(share - self.header);
         }
-        // Here (MSS + MHS)·N > B - N, so the quotient is at least 1, and more than 1 unless B barely does not suffice.
         let load = (mss as u64 + self.header as u64) * self.senders as u64;
-        let rounds = load.div_ceil(self.buffer as u64);
-        match rounds {
-            0 | 1 => Allowance::Window(mss),
-            2..=0xffff_ffff => Allowance::OneIn(rounds as u32),
-            _ => Allowance::OneIn(u32::MAX),
+        if load <= self.buffer as u64 {
+            return Allowance::Window(mss);
         }
+        Allowance::Every(Rounds { load, buffer: self.buffer, drain: self.drain })
     }
 }
 
@@ -88,14 +108,13 @@ pub struct Turns {
 }
 
 impl Turns {
-    /// When the next segment may leave, `rounds` round trips of `rtt` after the last; a sender that was silent for longer,
-    /// or sends for the first time, gets a random turn within that time. `random` is uniform over all of `u32`. The
-    /// answer stays the same until the segment is sent.
-    pub fn next(&mut self, now: Time, rtt: Span, rounds: u32, random: u32) -> Time {
+    /// When the next segment may leave: a `period` after the last. A sender that was silent for longer, or sends for the
+    /// first time, gets a random turn within that time; `random` is uniform over all of `u32`. The answer stays the same
+    /// until the segment is sent.
+    pub fn next(&mut self, now: Time, period: Span, random: u32) -> Time {
         if let Some(turn) = self.turn {
             return turn;
         }
-        let period = rtt * u64::from(rounds);
         let turn = match self.sent {
             Some(sent) if now.since(sent) < period => sent + period,
             _ => {
@@ -119,7 +138,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn cap(senders: u32) -> Allowance {
-        let mut cap = Cap::new(65_536, MINIMUM_HEADER).unwrap();
+        let mut cap = Cap::new(65_536, MINIMUM_HEADER, Rate(1_000_000_000)).unwrap();
         cap.handle_ack(senders);
         cap.allowance(576)
     }
@@ -136,33 +155,42 @@ mod tests {
         assert_eq!(cap(106), Allowance::Window(576));
     }
 
+    fn period(senders: u32, rtt: Span) -> Span {
+        match cap(senders) {
+            Allowance::Every(rounds) => rounds.period(rtt),
+            other => panic!("{senders} senders have {other:?}"),
+        }
+    }
+
     #[test]
     fn below_one_segment_the_cap_becomes_a_rate() {
-        assert_eq!(cap(107), Allowance::OneIn(2));
-        assert_eq!(cap(212), Allowance::OneIn(2));
-        assert_eq!(cap(213), Allowance::OneIn(3));
-        assert_eq!(cap(1_600), Allowance::OneIn(16), "where Eq. 1 is negative");
-        assert!(Cap::new(42, 42).is_err());
+        let rtt = Span::millis(1);
+        let buffers = |senders: u64, time: Span| Span(senders * 618 * time.0 / 65_536);
+        assert_eq!(period(107, rtt), buffers(107, rtt * 2), "twice 1.009 round trips");
+        assert_eq!(period(1_600, rtt), buffers(1_600, rtt * 2), "twice 15.1, where Eq. 1 is negative");
+        let drain = Rate(1_000_000_000).time_for(65_536 + 8_192);
+        assert_eq!(period(212, Span::micros(1)), buffers(212, drain), "no faster than the link");
+        assert!(Cap::new(42, 42, Rate(1)).is_err());
     }
 
     #[test]
     fn turns_keep_their_distance_and_begin_at_random() {
-        let (rtt, mut turns) = (Span::micros(100), Turns::default());
-        let first = turns.next(Time(1_000), rtt, 4, 1 << 31);
+        let (period, mut turns) = (Span::micros(400), Turns::default());
+        let first = turns.next(Time(1_000), period, 1 << 31);
         assert_eq!(first, Time(1_000) + Span::micros(200), "half of the period");
-        assert_eq!(turns.next(Time(2_000), rtt, 9, 0), first, "it stays");
+        assert_eq!(turns.next(Time(2_000), Span(1), 0), first, "it stays");
         turns.handle_sent(first);
-        assert_eq!(turns.next(first + Span(1), rtt, 4, u32::MAX), first + Span::micros(400));
-        turns.handle_sent(first + Span::micros(400));
+        assert_eq!(turns.next(first + Span(1), period, u32::MAX), first + period);
+        turns.handle_sent(first + period);
         let late = first + Span::millis(9);
-        assert_eq!(turns.next(late, rtt, 4, 0), late);
+        assert_eq!(turns.next(late, period, 0), late);
     }
 
     proptest! {
         /// The purpose of Eq. 1: what all senders may have in the buffer at once fits.
         #[test]
         fn the_shares_fit_the_buffer(buffer in 3_000u32..10_000_000, mss in 88u32..1_461, senders in 1u32..100_000) {
-            let mut cap = Cap::new(buffer, MINIMUM_HEADER).unwrap();
+            let mut cap = Cap::new(buffer, MINIMUM_HEADER, Rate(1_000_000_000)).unwrap();
             cap.handle_ack(senders);
             match cap.allowance(mss) {
                 Allowance::Unlimited => prop_assert!(false, "the number is known"),
@@ -170,9 +198,12 @@ mod tests {
                     prop_assert!(bytes >= mss);
                     prop_assert!(u64::from(bytes + MINIMUM_HEADER) * u64::from(senders) <= u64::from(buffer));
                 }
-                Allowance::OneIn(rounds) => {
+                Allowance::Every(rounds) => {
                     let load = u64::from(mss + MINIMUM_HEADER) * u64::from(senders);
-                    prop_assert!(rounds >= 2 && load <= u64::from(rounds) * u64::from(buffer));
+                    let rtt = Span::secs(1);
+                    prop_assert!(load > u64::from(buffer));
+                    let per_round = u128::from(load) * u128::from(rtt.0) / u128::from(rounds.period(rtt).0);
+                    prop_assert!(per_round <= u128::from(buffer) / 2 + 1);
                 }
             }
         }

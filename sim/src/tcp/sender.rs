@@ -262,15 +262,15 @@ impl Sender {
         let cap = match self.allowance(config) {
             Allowance::Unlimited => return,
             Allowance::Window(bytes) => bytes.max(config.mss),
-            Allowance::OneIn(_) => config.mss,
+            Allowance::Every(_) => config.mss,
         };
         self.window.cwnd = self.window.cwnd.min(cap);
     }
 
     /// Whether it is this sender's turn to send one segment of new data; else it has been noted when.
-    fn has_turn(&mut self, now: Ps, rounds: u32, random: &mut Random) -> bool {
+    fn has_turn(&mut self, now: Ps, rounds: m21::Rounds, random: &mut Random) -> bool {
         let draw = (random.bits() >> 32) as u32;
-        let turn = Ps::from_time(self.turns.next(now.to_time(), self.srtt().to_span(), rounds, draw));
+        let turn = Ps::from_time(self.turns.next(now.to_time(), rounds.period(self.srtt().to_span()), draw));
         if turn > now {
             self.turn_at = turn;
         }
@@ -525,7 +525,7 @@ impl Sender {
         }
         if self.cap.is_some() {
             self.cap_window(config);
-            if let Allowance::OneIn(rounds) = self.allowance(config)
+            if let Allowance::Every(rounds) = self.allowance(config)
                 && self.nxt == self.una
                 && self.nxt == self.max
                 && !self.has_turn(now, rounds, random)
