@@ -28,7 +28,7 @@
 //!    connections follow each other as fast as they can be received. A SYN-ACK waits no longer than
 //!    [`Config::max_hold`].
 //! 7. *Rule 1, law and place.* Per window of data, as for the start: the next window is X_UM + X_M/2; a window without
-//!    marks adds one segment. The paper has the sender's hypervisor do it, but the receiver's sees the marks: the receiver's
+//!    marks adds one segment; and the window is never shown further ahead than needed, or it could not be lowered. The paper has the sender's hypervisor do it, but the receiver's sees the marks: the receiver's
 //!    tells it by ECN-Echo on exactly the ACKs of marked segments, the sender's hides that from its TCP.
 //! 8. *Guests without ECN*, the case of legacy TCP: the sender's hypervisor makes their data ECN-capable, the receiver's takes the
 //!    mark off. Guests that negotiate ECN themselves keep their own marks and echoes, and react to them as well; Rule 1
@@ -341,7 +341,7 @@ impl HWatch {
 
 impl Policy for HWatch {
     fn handle_ingress(&mut self, _: Time, id: FlowId, segment: &Segment) -> Edit {
-        let min_window = self.config.min_window;
+        let (probes, min_window) = (self.config.probes, self.config.min_window);
         let flow = self.ensure(id);
         let mut edit = Edit::NONE;
         if segment.flags.has(Flags::RST) {
@@ -352,12 +352,14 @@ impl Policy for HWatch {
             if !segment.flags.has(Flags::ACK) {
                 flow.open(segment);
                 flow.marked += u32::from(segment.ce);
-            } else if segment.flags.has(Flags::ECE) && !flow.guests_use_ecn {
+            } else if segment.flags.has(Flags::ECE) && flow.syn.is_some() && !flow.guests_use_ecn {
                 flow.peer = true;
                 edit.ece = Some(false);
             }
             flow.learn_mss(segment);
-            flow.theirs.clamp(segment, None);
+            let initial = probes * flow.mss;
+            let limit = flow.peer.then(|| flow.throttle.limit(0, 0, initial));
+            edit.window = flow.theirs.clamp(segment, limit);
             flow.ours.handle_peer_syn(segment);
             flow.acked = segment.ack;
             return edit;
@@ -380,14 +382,16 @@ impl Policy for HWatch {
                 edit.ece = Some(false);
             }
             let advance = segment.ack.ahead_of(flow.acked);
-            flow.throttle.handle_ack(advance, echo);
             flow.acked = flow.acked.max(segment.ack);
+            let flight = flow.sent.ahead_of(flow.acked);
+            flow.throttle.handle_ack(advance, echo && advance > 0, flight);
             if advance > 0 && !flow.acked.before(flow.round_end) {
                 let offered = u32::from(segment.window) << flow.theirs.shift().unwrap_or(0);
                 flow.throttle.handle_round(flow.mss, min_window, offered);
                 flow.round_end = flow.sent;
             }
-            edit.window = flow.theirs.clamp(segment, flow.throttle.limit());
+            let limit = flow.throttle.limit(flight, advance, probes * flow.mss);
+            edit.window = flow.theirs.clamp(segment, Some(limit));
         }
         edit
     }

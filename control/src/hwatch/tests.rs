@@ -167,23 +167,29 @@ fn marks_travel_from_receiver_to_sender_past_both_tcps() {
 #[test]
 fn rule_1_lowers_the_window_that_the_sender_sees() {
     let mut host = opener();
-    (0..10).for_each(|n| {
-        passed(host.handle_egress(Time(2), FlowId(0), &data(1 + n * MSS, false), PacketId(0)));
-    });
-    let mut windows = Vec::new();
-    for segments in 1..=10 {
-        let flags = if segments > 6 { Flags::ACK | Flags::ECE } else { Flags::ACK };
+    let mut sent = 0;
+    let mut send_up_to = |host: &mut HWatch, segments: u32| {
+        while sent < segments {
+            passed(host.handle_egress(Time(2), FlowId(0), &data(1 + sent * MSS, false), PacketId(0)));
+            sent += 1;
+        }
+    };
+    let edge = |host: &mut HWatch, segments: u32, echo: bool| {
+        let flags = if echo { Flags::ACK | Flags::ECE } else { Flags::ACK };
         let edit = host.handle_ingress(Time(3), FlowId(0), &Segment { flags, ..ack(1 + segments * MSS) });
-        windows.push(edit.window.map(u32::from));
-        passed(host.handle_egress(Time(3), FlowId(0), &data(1 + (9 + segments) * MSS, false), PacketId(0)));
+        segments + edit.window.map_or(60_000, u32::from) / MSS
+    };
+    send_up_to(&mut host, 10);
+    let mut edges = Vec::new();
+    for segments in 1..=22 {
+        let now = edge(&mut host, segments, (7..=10).contains(&segments));
+        send_up_to(&mut host, now);
+        edges.push(now);
     }
-    let unlimited = [None; 9];
-    assert_eq!(windows[..9], unlimited, "the window of data ends with the tenth ACK");
-    assert_eq!(windows[9], Some(60_000 - MSS), "what the ninth granted stays");
-    let far = 1 + 60 * MSS;
-    passed(host.handle_egress(Time(5), FlowId(0), &data(far - MSS, false), PacketId(0)));
-    let edit = host.handle_ingress(Time(5), FlowId(0), &ack(far));
-    assert_eq!(edit.window, Some((8 * MSS) as u16), "5 unmarked and 4/2 marked, and one more for the window after");
+    // The first window of data ends with the first ACK, the second with the tenth: of its nine segments four are marked.
+    assert_eq!(edges[..7], [12, 14, 16, 18, 20, 22, 23], "slow start, until the first mark");
+    assert_eq!(edges[7..12], [24, 25, 25, 25, 25], "16 under way; then 5 + 4/2, nothing taken back");
+    assert_eq!(edges[17..], [25, 26, 27, 28, 29], "seven under way");
 }
 
 #[test]
