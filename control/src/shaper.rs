@@ -4,8 +4,8 @@
 //! The paper gives rates (40 000, 60 000 and 80 000 packets per second) and nothing else. Decided here:
 //! - Burst 1: two ACKs are never closer than one period, or the shaper would itself make the bursts that it is to
 //!   prevent.
-//! - What is shaped: pure ACKs of all connections in one first-in-first-out queue. SYN, FIN, RST and data pass, since they are
-//!   not what the rate is about; a pure ACK that a data segment overtakes is at worst one duplicate.
+//! - What is shaped: pure ACKs of all connections in one first-in-first-out queue. SYN, FIN, RST and data pass, since
+//!   they are not what the rate is about; a pure ACK that a data segment overtakes is at worst one duplicate.
 //! - The queue is bounded; beyond, ACKs pass unshaped. It is never a reason to lose an ACK, and queue / rate bounds
 //!   the delay.
 

@@ -75,6 +75,7 @@ pub(crate) fn hwatch(scenario: &Scenario, host: u32) -> hwatch::Config {
         probes: parameters.probes,
         probe_span: parameters.probe_span.unwrap_or(half),
         drain: parameters.drain.unwrap_or(half),
+        spread: parameters.spread.unwrap_or(scenario.network.rtt * 2),
         max_hold: parameters.max_hold,
         min_window: parameters.min_window,
         seed: scenario.seed ^ (u64::from(host) << 32),

@@ -3,8 +3,8 @@
 
 /// Packets of the first and of the second burst, for `unmarked` (X_UM) and `marked` (X_M) probes.
 ///
-/// Theorems IV.1 and IV.2 make three batches: X_UM, and twice X_M / 2. Corollary IV.2.2 sends the first two together. An odd
-/// packet, X_M = 1 in the paper, goes into either half with probability 1/2: that is `coin`.
+/// Theorems IV.1 and IV.2 make three batches: X_UM, and twice X_M / 2. Corollary IV.2.2 sends the first two together.
+/// An odd packet, X_M = 1 in the paper, goes into either half with probability 1/2: that is `coin`.
 #[must_use]
 pub const fn bursts(unmarked: u32, marked: u32, coin: bool) -> (u32, u32) {
     let half = marked / 2;

@@ -1,5 +1,5 @@
-//! HWatch: hypervisors that probe a path before a connection is opened, and set its start by what they saw (Abdelmoniem,
-//! Susanto, Bensaou; ICPP 2020).
+//! HWatch: hypervisors that probe a path before a connection is opened, and set its start by what they saw
+//! (Abdelmoniem, Susanto, Bensaou; ICPP 2020).
 //!
 //! ```text
 //! opening host:   holds the SYN, sends probes over RTT/2, then the SYN                     open, poll_action
@@ -13,29 +13,33 @@
 //! One object plays all parts: a host opens some connections, accepts others, and may send on either.
 //!
 //! DESIGN NOTES: what the paper leaves open.
-//! 1. *Who is probed about.* A probe is an IP header and nothing else (38 bytes with 18 of Ethernet, §IV-C): protocol 253
-//!    (RFC 3692), the opener's port in the identification field. Together with the addresses that names the connection,
-//!    unless one port talks to two ports of one host at the same time.
-//! 2. *Spacing.* Gaps are uniformly random between nothing and twice what is left on average, so their sum never exceeds
-//!    [`Config::probe_span`], after which the SYN leaves. A retransmitted SYN is not probed for again.
+//! 1. *Who is probed about.* A probe is an IP header and nothing else (38 bytes with 18 of Ethernet, §IV-C): protocol
+//!    253 (RFC 3692), the opener's port in the identification field. Together with the addresses that names the
+//!    connection, unless one port talks to two ports of one host at the same time.
+//! 2. *Spacing.* Gaps are uniformly random between nothing and twice what is left on average, so their sum never
+//!    exceeds [`Config::probe_span`], after which the SYN leaves. A retransmitted SYN is not probed for again.
 //! 3. *Lost probes* count as marked: losing one takes a queue beyond the marking threshold. If none arrives, the other
 //!    end runs no HWatch, and the connection is left alone.
 //! 4. *Least window*: one segment. A zero window would stop the sender until its persist timer.
-//! 5. *The second half-batch* is let go by the window of the ACKs that acknowledge the first burst, one segment for each
-//!    segment, not by a timer: Lemma IV.3 has it leave as these ACKs arrive. No packet is needed that TCP does not send.
-//! 6. *Token bucket.* What a SYN-ACK costs is the first burst that it invites, in bytes. The bucket fills at the rate of the
-//!    host's interface, the one capacity that a host knows, and holds what that drains in T = RTT/2 (§IV-B): bursts of different
-//!    connections follow each other as fast as they can be received. A SYN-ACK waits no longer than
-//!    [`Config::max_hold`].
+//! 5. *The second half-batch* is let go by the window of the ACKs that acknowledge the first burst, one segment for
+//!    each segment, not by a timer: Lemma IV.3 has it leave as these ACKs arrive. No packet is needed that TCP does not
+//!    send.
+//! 6. *Token bucket.* What a SYN-ACK costs is the first burst that it invites, in bytes. The bucket fills at the rate
+//!    of the host's interface, the one capacity that a host knows, and holds what that drains in T = RTT/2 (§IV-B):
+//!    bursts of different connections follow each other as fast as they can be received. That helps where connections
+//!    meet at their receiver. Where they meet on the way, on their way to many receivers, marks are all that tells: a
+//!    SYN-ACK also waits for a random part of `2·RTT·X_M/X`, the two RTTs over which Lemma IV.3 has the batches sent.
+//!    It waits no longer than [`Config::max_hold`].
 //! 7. *Rule 1, law and place.* Per window of data, as for the start: the next window is X_UM + X_M/2; a window without
-//!    marks adds one segment; and the window is never shown further ahead than needed, or it could not be lowered. The paper has the sender's hypervisor do it, but the receiver's sees the marks: the receiver's
-//!    tells it by ECN-Echo on exactly the ACKs of marked segments, the sender's hides that from its TCP.
-//! 8. *Guests without ECN*, the case of legacy TCP: the sender's hypervisor makes their data ECN-capable, the receiver's takes the
-//!    mark off. Guests that negotiate ECN themselves keep their own marks and echoes, and react to them as well; Rule 1
-//!    then counts what the guest echoes.
-//! 9. *Knowing each other.* The acceptor knows that the opener runs HWatch by its probes. It answers with ECN-Echo on the
-//!    SYN-ACK, which no TCP does after a SYN without ECN (RFC 3168 §6.1.1), and which the opener's HWatch takes off again. Only
-//!    then is data made ECN-capable: marks that nobody reads would be a licence to flood.
+//!    marks adds one segment; and the window is never shown further ahead than needed, or it could not be lowered. The
+//!    paper has the sender's hypervisor do it, but the receiver's sees the marks: the receiver's tells it by ECN-Echo
+//!    on exactly the ACKs of marked segments, the sender's hides that from its TCP.
+//! 8. *Guests without ECN*, the case of legacy TCP: the sender's hypervisor makes their data ECN-capable, the
+//!    receiver's takes the mark off. Guests that negotiate ECN themselves keep their own marks and echoes, and react to
+//!    them as well; Rule 1 then counts what the guest echoes.
+//! 9. *Knowing each other.* The acceptor knows that the opener runs HWatch by its probes. It answers with ECN-Echo on
+//!    the SYN-ACK, which no TCP does after a SYN without ECN (RFC 3168 §6.1.1), and which the opener's HWatch takes off
+//!    again. Only then is data made ECN-capable: marks that nobody reads would be a licence to flood.
 //! 10. *End of state.* RST ends it. After FIN it stays until a new SYN, since the last data is still under way. A SYN
 //!     with another sequence number ends it too: the FIN was not seen.
 //! 11. Windows are never taken back, scaled by what the handshake said, and left alone if it was not seen: see
@@ -75,6 +79,9 @@ pub struct Config {
     pub rate: Rate,
     /// T, the time in which a full bucket is received (§IV-B: RTT/2).
     pub drain: Span,
+    /// Time over which the SYN-ACKs of connections are spread whose probes were all marked (§IV-B, Lemma IV.3: two
+    /// RTTs).
+    pub spread: Span,
     /// No SYN-ACK is held longer.
     pub max_hold: Span,
     /// Least window in segments.
@@ -94,6 +101,7 @@ impl Config {
             probe_span: Span(rtt.0 / 2),
             rate,
             drain: Span(rtt.0 / 2),
+            spread: Span(rtt.0 * 2),
             max_hold: Span::millis(100),
             min_window: 1,
             max_held: 16_384,
@@ -112,6 +120,7 @@ impl Config {
         check(self.probe_span <= Span::millis(100), "the probes must not delay the SYN for more than 100ms")?;
         check(self.rate.0 >= 1_000_000, "the interface's rate must be at least 1 Mbit/s")?;
         check(self.drain <= Span::secs(1), "the bucket's drain time must be at most 1s")?;
+        check(self.spread <= Span::secs(1), "SYN-ACKs must not be spread over more than 1s")?;
         check(self.max_hold <= Span::millis(500), "a SYN-ACK must not be held for more than 500ms")?;
         check((1..=100).contains(&self.min_window), "the least window must be 1 to 100 segments")?;
         check(self.max_held > 0, "at least one packet must be holdable")
@@ -307,7 +316,8 @@ impl HWatch {
 
     /// A guest accepts a connection: its SYN-ACK carries what the probes say, when its turn has come.
     fn answer(&mut self, now: Time, id: FlowId, segment: &Segment, packet: PacketId) -> Verdict {
-        let coin = self.draw() & 1 == 1;
+        let draw = self.draw();
+        let coin = draw & 1 == 1;
         let (probes, min_window) = (self.config.probes, self.config.min_window);
         let flow = self.ensure(id);
         let arrived = flow.unmarked + flow.marked;
@@ -317,8 +327,8 @@ impl HWatch {
             return Verdict::PASS;
         }
         let again = flow.start.is_known();
+        let marked = flow.marked + probes.saturating_sub(arrived);
         if !again {
-            let marked = flow.marked + probes.saturating_sub(arrived);
             let (first, second) = law::bursts(flow.unmarked, marked, coin);
             flow.start = if marked == 0 {
                 Start::unlimited(probes * flow.mss)
@@ -328,8 +338,14 @@ impl HWatch {
         }
         let (limit, cost) = (flow.start.limit(segment.ack, flow.mss), flow.start.first());
         let window = flow.ours.clamp(segment, limit);
-        let sign = !flow.guests_use_ecn;
-        let at = if again { now } else { self.bucket.take(now, cost).min(now + self.config.max_hold) };
+        let (sign, unmarked) = (!flow.guests_use_ecn, flow.unmarked);
+        let at = if again {
+            now
+        } else {
+            let batches = self.config.spread.0 * u64::from(marked) / u64::from(marked + unmarked).max(1);
+            let spread = Span(draw % batches.saturating_add(1));
+            self.bucket.take(now, cost).max(now + spread).min(now + self.config.max_hold)
+        };
         if at > now && self.held < self.config.max_held as usize {
             self.stats.paced += 1;
             self.schedule(at, What::Release(packet.0, window, sign));

@@ -10,8 +10,9 @@ use super::*;
 const MSS: u32 = 1460;
 const GIGABIT: Rate = Rate(1_000_000_000);
 
+/// The paper's settings, and every SYN-ACK leaves as soon as the token bucket allows.
 fn config() -> Config {
-    Config::new(GIGABIT, Span::micros(100))
+    Config { spread: Span::ZERO, ..Config::new(GIGABIT, Span::micros(100)) }
 }
 
 fn segment(flags: Flags) -> Segment {
@@ -134,6 +135,26 @@ fn syn_acks_are_paced_so_that_their_bursts_can_be_received() {
     for pair in left[1..].windows(2) {
         assert!(pair[1].since(pair[0]).0 + 1 >= burst.0, "five segments need {burst}");
     }
+}
+
+#[test]
+fn marks_spread_syn_acks_over_two_round_trips() {
+    let spread = Config::new(GIGABIT, Span::micros(100)).spread;
+    assert_eq!(spread, Span::micros(200));
+    let waits = |unmarked: u32, marked: u32| -> Vec<u64> {
+        let wait = |seed| {
+            let mut host = HWatch::new(Config { spread, seed, ..config() }).unwrap();
+            (0..unmarked + marked).for_each(|n| host.handle_probe(Time(1), FlowId(0), n >= unmarked));
+            host.handle_ingress(Time(1), FlowId(0), &syn(0));
+            host.handle_egress(Time(1), FlowId(0), &syn_ack(1), PacketId(0));
+            drain(&mut host).first().map_or(0, |(at, _)| at.0)
+        };
+        (0..200).map(wait).collect()
+    };
+    let (all, half, none) = (waits(0, 10), waits(5, 5), waits(10, 0));
+    assert!(all.iter().all(|&at| at <= 200_001) && all.iter().any(|&at| at > 150_000), "{all:?}");
+    assert!(half.iter().all(|&at| at <= 100_001) && half.iter().any(|&at| at > 75_000), "{half:?}");
+    assert!(none.iter().all(|&at| at == 0));
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! Rule 1 (§IV-C): a long flow that sees ECN marks is slowed by the receive window that its sender's TCP is shown.
 //!
 //! What was shown cannot be taken back, and a receiver offers megabytes from the start: a flow could be told to slow
-//! down only after it has sent them. So the window is always shown just as far as TCP may need it next, which is twice what
-//! is under way (slow start), and marks take effect within two round trips.
+//! down only after it has sent them. So the window is always shown just as far as TCP may need it next, which is twice
+//! what is under way (slow start), and marks take effect within two round trips.
 
 /// The window of one flow's sender.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -16,16 +16,16 @@ pub(super) struct Throttle {
 }
 
 impl Throttle {
-    /// Bytes that the sender may have under way. `flight` are, beyond the ACK that has just acknowledged `advance` bytes;
-    /// a connection that begins may have `initial`.
+    /// Bytes that the sender may have under way. `flight` are, beyond the ACK that has just acknowledged `advance`
+    /// bytes; a connection that begins may have `initial`.
     pub(super) fn limit(&self, flight: u32, advance: u32, initial: u32) -> u32 {
         let growing = flight.saturating_add(advance.saturating_mul(2));
         let needed = growing.max(self.last.saturating_mul(2)).max(initial);
         self.limit.map_or(needed, |limit| limit.min(needed))
     }
 
-    /// `bytes` were newly acknowledged, with ECN-Echo or without; `flight` are under way beyond them. The first mark stops
-    /// growth at once: until the window of data ends, slow start would have doubled once more.
+    /// `bytes` were newly acknowledged, with ECN-Echo or without; `flight` are under way beyond them. The first mark
+    /// stops growth at once: until the window of data ends, slow start would have doubled once more.
     pub(super) fn handle_ack(&mut self, bytes: u32, echo: bool, flight: u32) {
         self.acked = self.acked.saturating_add(bytes);
         if echo {
@@ -35,7 +35,8 @@ impl Throttle {
     }
 
     /// A window of data has been acknowledged. With marks in it, the next window is what the batch law sends first,
-    /// X_UM + X_M / 2; without, it is one segment more than it was, up to the `offered` bytes of the receiver's own window.
+    /// X_UM + X_M / 2; without, it is one segment more than it was, up to the `offered` bytes of the receiver's own
+    /// window.
     pub(super) fn handle_round(&mut self, mss: u32, min_window: u32, offered: u32) {
         if self.marked > 0 {
             self.limit = Some((self.acked - self.marked.min(self.acked) / 2).max(min_window * mss));

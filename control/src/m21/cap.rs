@@ -40,8 +40,8 @@ pub struct Rounds {
 }
 
 impl Rounds {
-    /// The time between two segments of one sender, with a round-trip time of `rtt`: twice the round trips, so that half of
-    /// the buffer is left for what chance puts together, and not so short that all together fill the link.
+    /// The time between two segments of one sender, with a round-trip time of `rtt`: twice the round trips, so that
+    /// half of the buffer is left for what chance puts together, and not so short that all together fill the link.
     #[must_use]
     pub fn period(self, rtt: Span) -> Span {
         let round = rtt.0.saturating_mul(2).max(self.drain.0);
@@ -108,9 +108,9 @@ pub struct Turns {
 }
 
 impl Turns {
-    /// When the next segment may leave: a `period` after the last. A sender that was silent for longer, or sends for the
-    /// first time, gets a random turn within that time; `random` is uniform over all of `u32`. The answer stays the same
-    /// until the segment is sent.
+    /// When the next segment may leave: a `period` after the last. A sender that was silent for longer, or sends for
+    /// the first time, gets a random turn within that time; `random` is uniform over all of `u32`. The answer stays the
+    /// same until the segment is sent.
     pub fn next(&mut self, now: Time, period: Span, random: u32) -> Time {
         if let Some(turn) = self.turn {
             return turn;

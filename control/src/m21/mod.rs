@@ -15,17 +15,17 @@
 //!    `expiry: None`.
 //! 2. Eq. 1 is in bytes of payload, its result is not rounded: a TCP that sends whole segments rounds down by itself.
 //! 3. Below one segment Eq. 1 would stop the flow (B = 64 KB, MSS 576: beyond 106 senders; beyond 1560 the cap is
-//!    negative). A window cannot be less than a segment, but a segment can be sent less often than once per RTT. The cap
-//!    then becomes a rate, for any N: one segment in every `2·(MSS + MHS)·N / B` round trips. Without the 2 it would be
-//!    Eq. 1 carried on; but turns come together by chance, where windows of one segment cannot, and one loss
-//!    costs a timeout: half of the buffer is left for that. The RTT is the measured one, queueing included, so that this is self-clocked as a
-//!    window is; but the period is no less than the time that N segments take at the sender's own line rate, the one
-//!    capacity that it knows. With the RTT of an empty network, senders that all begin would fill the buffer faster than it
-//!    drains.
+//!    negative). A window cannot be less than a segment, but a segment can be sent less often than once per RTT. The
+//!    cap then becomes a rate, for any N: one segment in every `2·(MSS + MHS)·N / B` round trips. Without the 2 it
+//!    would be Eq. 1 carried on; but turns come together by chance, where windows of one segment cannot, and one loss
+//!    costs a timeout: half of the buffer is left for that. The RTT is the measured one, queueing included, so that
+//!    this is self-clocked as a window is; but the period is no less than the time that N segments take at the sender's
+//!    own line rate, the one capacity that it knows. With the RTT of an empty network, senders that all begin would
+//!    fill the buffer faster than it drains.
 //! 4. Turns are spread: senders that all begin at a barrier would otherwise send in the same round trip, and overflow
 //!    the buffer together. Whoever has not sent for a whole period waits for a random part of it.
-//! 5. SYN and SYN-ACK are stamped and echoed like data, so that the first window is capped already. Before the first echo
-//!    there is no cap.
+//! 5. SYN and SYN-ACK are stamped and echoed like data, so that the first window is capped already. Before the first
+//!    echo there is no cap.
 //! 6. B is the buffer of the switch with the largest N, and the sender is told it by configuration, as in the paper.
 //! 7. In the IP header the field is an option of 4 bytes with a 16-bit count, in the TCP header one of 8 bytes (kind,
 //!    length, 32-bit count, padding): [`Field`].

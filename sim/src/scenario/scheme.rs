@@ -238,6 +238,10 @@ pub struct Hwatch {
     /// Time in which a full bucket is received; half of `network.rtt` when absent.
     #[serde(deserialize_with = "human::some_span")]
     pub drain: Option<Span>,
+    /// Time over which SYN-ACKs of connections whose probes were all marked are spread; twice `network.rtt` when
+    /// absent.
+    #[serde(deserialize_with = "human::some_span")]
+    pub spread: Option<Span>,
     /// Longest time that a SYN-ACK is held.
     #[serde(deserialize_with = "human::span")]
     pub max_hold: Span,
@@ -247,7 +251,15 @@ pub struct Hwatch {
 
 impl Default for Hwatch {
     fn default() -> Self {
-        Self { probes: 10, probe_span: None, rate: None, drain: None, max_hold: Span::millis(100), min_window: 1 }
+        Self {
+            probes: 10,
+            probe_span: None,
+            rate: None,
+            drain: None,
+            spread: None,
+            max_hold: Span::millis(100),
+            min_window: 1,
+        }
     }
 }
 
