@@ -145,7 +145,7 @@ fn senseless_scenarios_are_refused_with_a_reason() {
             "scheme = \"m21\"\nm21.buffer = \"42B\"",
             "x.toml:2: key `m21.buffer`: the buffer must hold more than one header",
         ),
-        ("scheme = \"red\"\nred.max = 3", "x.toml:2: key `red.max`: 3 must be above min, which is 15"),
+        ("scheme = \"red\"\nred.max = 3", "x.toml:2: key `red.max`: 3 must not be below min, which is 15"),
         (
             "scheme = \"dctcp\"\ndctcp.mark_above = \"unlimited\"",
             "x.toml:2: key `dctcp.mark_above`: an unlimited threshold never marks",

@@ -98,8 +98,9 @@ impl RedState {
             }
             None => self.average += self.red.weight * (f64::from(packets) - self.average),
         }
-        let Red { min, max, max_probability, gentle, ecn, .. } = self.red;
-        let can_mark = ecn && packet.is(Packet::ECT);
+        let Red { min, max, max_probability, gentle, ecn, hard_drop, .. } = self.red;
+        let can_mark = ecn && packet.is(Packet::ECT) && (!hard_drop || self.average < max);
+        let loss = if can_mark { Decision::Mark } else { Decision::Drop };
         if self.average < min {
             self.since = None;
             return Decision::Queue;
@@ -110,7 +111,7 @@ impl RedState {
             max_probability + (1.0 - max_probability) * (self.average - max) / max
         } else {
             self.since = Some(0);
-            return Decision::Drop;
+            return loss;
         };
         // Uniform spacing: p / (1 - count p).
         let count = self.since.map_or(0, |count| count.saturating_add(1));
@@ -119,7 +120,7 @@ impl RedState {
         let draw = f64::from(u32::try_from(random.bits() >> 32).unwrap_or(u32::MAX)) / 4_294_967_296.0;
         if spaced <= 0.0 || draw < probability / spaced {
             self.since = Some(0);
-            if can_mark && self.average < max { Decision::Mark } else { Decision::Drop }
+            loss
         } else {
             self.since = Some(count);
             Decision::Queue

@@ -184,8 +184,8 @@ fn red(table: &str, red: &Red) -> Checked {
     let at = |key: &str| format!("{table}.{key}");
     within(&at("min"), red.min, 0.0, 1e9)?;
     within(&at("max"), red.max, 0.0, 1e9)?;
-    if red.max <= red.min {
-        return refuse(at("max"), format!("{} must be above min, which is {}", red.max, red.min));
+    if red.max < red.min {
+        return refuse(at("max"), format!("{} must not be below min, which is {}", red.max, red.min));
     }
     fraction(&at("max_probability"), red.max_probability)?;
     fraction(&at("weight"), red.weight)

@@ -14,9 +14,10 @@ pub(super) fn resolve(scenario: &Scenario) -> Scenario {
             tcp.ecn = if scenario.dctcp.ecn_syn { EcnMode::Plus } else { EcnMode::On };
             switch.discipline = Discipline::Ecn(Ecn { mark_above: scenario.dctcp.mark_above, ..Ecn::default() });
         }
+        // "Marking packets anytime RED would drop them" (M21TCP-A §III): above the upper threshold too.
         Scheme::Ecn => {
             tcp.ecn = EcnMode::On;
-            switch.discipline = Discipline::Red(Red { ecn: true, ..scenario.red.clone() });
+            switch.discipline = Discipline::Red(Red { ecn: true, hard_drop: false, ..scenario.red.clone() });
         }
         Scheme::Red => switch.discipline = Discipline::Red(Red { ecn: false, ..scenario.red.clone() }),
         Scheme::FixedWindow => {

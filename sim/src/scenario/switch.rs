@@ -111,13 +111,14 @@ impl Default for Ecn {
     }
 }
 
-/// Parameters of [`Discipline::Red`]: thresholds in packets, defaults of M21TCP-A and ns-2.
+/// Parameters of [`Discipline::Red`]: thresholds in packets, defaults of M21TCP-A and ns-2. Equal thresholds, a weight of 1
+/// and no hard drop are WRED with low = high, which marks by the instantaneous queue (HWatch §IV-E).
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Red {
     /// Average queue, in packets, below which nothing is dropped.
     pub min: f64,
-    /// Average queue, in packets, above which everything is dropped.
+    /// Average queue, in packets, above which everything is dropped; at least `min`.
     pub max: f64,
     /// Drop probability as the average reaches `max`, in (0, 1].
     pub max_probability: f64,
@@ -127,10 +128,12 @@ pub struct Red {
     pub gentle: bool,
     /// Whether ECN-capable frames are marked between `min` and `max` instead of dropped (RFC 3168).
     pub ecn: bool,
+    /// Whether they are dropped above `max` all the same (RFC 3168 §7 recommends it); else they are marked there too.
+    pub hard_drop: bool,
 }
 
 impl Default for Red {
     fn default() -> Self {
-        Self { min: 15.0, max: 25.0, max_probability: 0.1, weight: 0.002, gentle: false, ecn: false }
+        Self { min: 15.0, max: 25.0, max_probability: 0.1, weight: 0.002, gentle: false, ecn: false, hard_drop: true }
     }
 }
