@@ -136,7 +136,8 @@ pub trait Observer {
         let _ = (now, at, bytes, packets);
     }
 
-    /// A sender's window or bytes in flight changed; all zero once its connection has ended.
+    /// An ACK or a timeout changed a sender's window or bytes in flight. A connection that has ended is not shown again
+    /// until its number is used anew.
     fn congestion(&mut self, now: Time, connection: u32, state: &Congestion) {
         let _ = (now, connection, state);
     }

@@ -19,9 +19,9 @@ const FIRST: u64 = 1_000;
 pub enum Level {
     /// Bytes that wait at the bottleneck port.
     Queue,
-    /// Sum of all senders' congestion windows, bytes.
+    /// Sum of all senders' congestion windows, bytes; that of an ended connection counts until its number is used anew.
     Cwnd,
-    /// Sum of all senders' bytes in flight.
+    /// Sum of all senders' bytes in flight, as of each one's last ACK or timeout.
     InFlight,
     /// What the scheme believes is in flight, bytes, over all receivers.
     GateInFlight,
