@@ -21,6 +21,9 @@ use crate::testbed::{PortStats, Spec, Testbed, TestbedError, framing_limit_mbps}
 /// A machine that reaches less than this share of the framing limit with a deep buffer is too slow for the rate.
 const MACHINE_SHARE: f64 = 0.9;
 
+/// Most threads of the sending ends, among which the hosts are shared out. Several, so that hosts send at the same time
+/// as far as the processors allow.
+const SERVING_THREADS: usize = 8;
 /// Rates that [`Lab::choose_rate`] chooses from, in bits per second.
 const RATES: [u64; 4] = [1_000_000_000, 500_000_000, 200_000_000, 100_000_000];
 /// Share of the framing limit that is reached without congestion by a machine that carries a rate without effort.
@@ -156,7 +159,7 @@ pub enum Progress<'a> {
 pub struct Lab {
     testbed: Testbed,
     stop_serving: Arc<AtomicBool>,
-    serving: Option<JoinHandle<Result<(), LoadError>>>,
+    serving: Vec<JoinHandle<Result<(), LoadError>>>,
     ceiling: Option<(u64, f64)>,
 }
 
@@ -174,15 +177,19 @@ impl LabError {
 }
 
 impl Lab {
-    /// Builds the testbed and starts one sending end for all hosts.
+    /// Builds the testbed and starts the sending ends.
     ///
     /// # Errors
     /// When either fails; nothing is left behind.
     pub fn new(spec: Spec) -> Result<Self, LabError> {
         let testbed = Testbed::build(spec)?;
-        let mut server = Server::new()?;
+        let mut servers = Vec::new();
+        for _ in 0..SERVING_THREADS.min(testbed.spec().hosts) {
+            servers.push(Server::new()?);
+        }
         for k in 0..testbed.spec().hosts {
-            let server = &mut server;
+            let at = k % servers.len();
+            let server = &mut servers[at];
             testbed
                 .sender(k)
                 .inside(move || {
@@ -194,8 +201,11 @@ impl Lab {
                 .map_err(|source| LabError::Io { what: "entering a sender's namespace", source })??;
         }
         let stop_serving = Arc::new(AtomicBool::new(false));
-        let flag = Arc::clone(&stop_serving);
-        let serving = Some(std::thread::spawn(move || server.run(&flag)));
+        let serve = |mut server: Server| {
+            let flag = Arc::clone(&stop_serving);
+            std::thread::spawn(move || server.run(&flag))
+        };
+        let serving = servers.into_iter().map(serve).collect();
         Ok(Self { testbed, stop_serving, serving, ceiling: None })
     }
 
@@ -375,7 +385,7 @@ impl Drop for Lab {
     fn drop(&mut self) {
         // The sockets must be gone before the testbed removes their namespaces.
         self.stop_serving.store(true, Ordering::Relaxed);
-        if let Some(serving) = self.serving.take() {
+        for serving in self.serving.drain(..) {
             match serving.join() {
                 Ok(Ok(())) => {}
                 Ok(Err(e)) => eprintln!("ackgate lab: the sending end failed: {e}"),

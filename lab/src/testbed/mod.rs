@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!  sender s0  tx0 ─┐
-//!  sender s1  tx0 ─┤ switch: bridge, port to-recv ── rx0  receiver
-//!  ...             ┤         tbf: rate, buffer
+//!  sender s1  tx0 ─┤ switch: forwards, port to-recv ── rx0  receiver
+//!  ...             ┤                   tbf: rate, buffer
 //!  sender sN  tx0 ─┘
 //! ```
 //!
@@ -13,7 +13,10 @@
 //!    1 Gb/s link. Its queue holds `buffer` bytes of frames (without those 24).
 //! 4. A token bucket lets `burst` bytes through at once after a pause, which a link would send one by one: `burst` is kept
 //!    as small as the machine's timers allow, since it adds to the buffer for the first burst of a round.
-//! 5. Neighbours are set by hand: an ARP request lost in the very queue under test would look like a timeout.
+//! 5. The receiver's frames are processed on a processor of their own where there are two (see [`steer`]).
+//! 6. The switch forwards by IP address and is no Linux bridge: a bridged frame is still charged to the socket that sent
+//!    it while it waits at the port, and TCP Small Queues then hold the sender back, which no real switch does.
+//! 7. Neighbours are set by hand: an ARP request lost in the very queue under test would look like a timeout.
 
 mod namespace;
 mod offload;
@@ -33,6 +36,8 @@ pub use registry::{Entry, Owner, clean, entries};
 pub const RECEIVER_DEVICE: &str = "rx0";
 /// The switch's port towards the receiver.
 const BOTTLENECK: &str = "to-recv";
+/// Hardware address of every port of the switch.
+const SWITCH_MAC: &str = "02:ac:00:00:00:fe";
 /// Ethernet's preamble, frame check sequence and interframe gap, in bytes.
 const WIRE_OVERHEAD: u64 = 24;
 /// Most sender namespaces.
@@ -260,6 +265,11 @@ impl Testbed {
         }
     }
 
+    /// Address of a sender or of the receiver (`None`).
+    fn address(host: Option<usize>, ipv6: bool) -> IpAddr {
+        host.map_or_else(|| Self::receiver_address(ipv6), |k| Self::sender_address(k, ipv6))
+    }
+
     /// Makes the bottleneck's buffer so deep that nothing is lost, or as the spec says again.
     ///
     /// # Errors
@@ -304,20 +314,29 @@ impl Testbed {
         }
         ip_batch(None, &batch)?;
 
-        let mut ports =
-            String::from("link add br0 type bridge stp_state 0 forward_delay 0 mcast_snooping 0\nlink set br0 up\n");
-        let names: Vec<String> =
-            std::iter::once(BOTTLENECK.into()).chain((0..self.spec.hosts).map(|k| format!("to-s{k}"))).collect();
-        for port in &names {
-            ports += &format!("link set {port} master br0 up\n");
-        }
+        // The ports need no addresses: they forward, and nobody talks to the switch itself.
+        let ends: Vec<(String, Option<usize>)> = std::iter::once((BOTTLENECK.into(), None))
+            .chain((0..self.spec.hosts).map(|k| (format!("to-s{k}"), Some(k))))
+            .collect();
         switch
-            .set_sysctls(&[("ipv6/conf/all/disable_ipv6", "1"), ("ipv6/conf/default/disable_ipv6", "1")])
+            .set_sysctls(&[
+                ("ipv4/ip_forward", "1"),
+                ("ipv6/conf/all/forwarding", "1"),
+                ("ipv4/conf/all/rp_filter", "0"),
+                ("ipv4/conf/default/rp_filter", "0"),
+            ])
             .map_err(sysctl_error)?;
-        // A bridge hands its frames to iptables where the kernel has br_netfilter: not part of any switch.
-        let _ =
-            switch.set_sysctls(&[("bridge/bridge-nf-call-iptables", "0"), ("bridge/bridge-nf-call-ip6tables", "0")]);
+        let mut ports = String::new();
+        for (port, end) in &ends {
+            ports += &format!("link set {port} address {SWITCH_MAC} up\n");
+            for ipv6 in [false, true] {
+                let address = Self::address(*end, ipv6);
+                ports += &format!("neigh replace {address} lladdr {} dev {port} nud permanent\n", mac(*end));
+                ports += &format!("route replace {address} dev {port}\n");
+            }
+        }
         ip_batch(Some(&switch), &ports)?;
+        let names: Vec<String> = ends.into_iter().map(|(port, _)| port).collect();
         self.set_offloads(&switch, &names)?;
         self.shape("add", self.spec.buffer)?;
 
@@ -345,18 +364,21 @@ impl Testbed {
         let device = if sender.is_some() { "tx0" } else { RECEIVER_DEVICE };
         let mut batch = format!("link set lo up\nlink set {device} address {} up\n", mac(sender));
         for ipv6 in [false, true] {
-            let me = sender.map_or(Self::receiver_address(ipv6), |k| Self::sender_address(k, ipv6));
+            let me = Self::address(sender, ipv6);
             let options = if ipv6 { "nodad noprefixroute" } else { "noprefixroute" };
             batch += &format!("addr add {me}/{} dev {device} {options}\n", if ipv6 { 64 } else { 16 });
             let peers: Vec<Option<usize>> =
                 if sender.is_some() { vec![None] } else { (0..self.spec.hosts).map(Some).collect() };
             for peer in peers {
-                let address = peer.map_or(Self::receiver_address(ipv6), |k| Self::sender_address(k, ipv6));
-                batch += &format!("neigh replace {address} lladdr {} dev {device} nud permanent\n", mac(peer));
+                let address = Self::address(peer, ipv6);
+                batch += &format!("neigh replace {address} lladdr {SWITCH_MAC} dev {device} nud permanent\n");
                 batch += &format!("route replace {address} dev {device}{}\n", self.route_options(sender.is_some()));
             }
         }
         ip_batch(Some(host), &batch)?;
+        if sender.is_none() {
+            steer(host, device);
+        }
         self.set_offloads(host, &[device.to_owned()])
     }
 
@@ -443,6 +465,22 @@ pub fn framing_limit_mbps(rate: u64, ipv6: bool, mss: Option<u32>) -> f64 {
     rate as f64 / 1e6 * payload as f64 / (segment + headers + 14 + WIRE_OVERHEAD) as f64
 }
 
+/// Has the receiver's frames processed on the last processor. Left to itself, a frame is received on the processor that sent
+/// it, so that senders could not outrun the port: each would first do the receiver's work.
+fn steer(host: &Namespace, device: &str) {
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    if cpus > 1 {
+        let queue = format!("/sys/class/net/{device}/queues/rx-0/rps_cpus");
+        // A kernel without receive packet steering does without.
+        let _ = run("ip", &["netns", "exec", host.name(), "tee", &queue], &cpu_mask(cpus - 1));
+    }
+}
+
+/// One processor as the kernel writes sets of them: hexadecimal words of 32 bits, the highest first.
+fn cpu_mask(cpu: usize) -> String {
+    format!("{:x}{}", 1u32 << (cpu % 32), ",00000000".repeat(cpu / 32))
+}
+
 fn mac(sender: Option<usize>) -> String {
     sender.map_or_else(|| "02:ac:00:00:00:01".into(), |k| format!("02:ac:00:01:{:02x}:{:02x}", k / 256, k % 256))
 }
@@ -526,6 +564,12 @@ mod tests {
         assert!((framing_limit_mbps(1_000_000_000, false, None) - 941.48).abs() < 0.01);
         assert!((framing_limit_mbps(1_000_000_000, true, None) - 928.48).abs() < 0.01);
         assert!(framing_limit_mbps(1_000_000_000, false, Some(576)) < 880.0);
+    }
+
+    #[test]
+    fn processors_as_the_kernel_writes_them() {
+        assert_eq!((cpu_mask(0), cpu_mask(5)), ("1".into(), "20".into()));
+        assert_eq!(cpu_mask(33), "2,00000000");
     }
 
     #[test]
