@@ -107,6 +107,7 @@ struct Queue {
 }
 
 /// What a channel is made from.
+#[derive(Clone, Copy)]
 pub(super) struct ChannelConfig {
     pub(super) rate: Rate,
     pub(super) delay: Span,

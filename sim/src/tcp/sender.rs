@@ -639,10 +639,8 @@ impl Sender {
         if end > self.end {
             flags |= Flags::FIN;
         }
-        if len > 0 {
-            if end >= self.end {
-                flags |= Flags::PSH;
-            }
+        if len > 0 && end >= self.end {
+            flags |= Flags::PSH;
         }
         if start < self.max {
             bits |= Packet::RETRANSMISSION;
