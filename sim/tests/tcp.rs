@@ -1,0 +1,416 @@
+//! TCP, mechanism by mechanism: two endpoints on a virtual clock, joined by a wire that loses and marks what it is told.
+
+use ackgate_control::segment::Flags;
+use ackgate_control::units::Span;
+use ackgate_sim::engine::{Ps, Purpose, Random};
+use ackgate_sim::net::Packet;
+use ackgate_sim::scenario::{CongestionControl, EcnMode, Scenario, Tcp};
+use ackgate_sim::tcp::{Endpoint, State, TcpConfig};
+
+const MSS: u64 = 1_460;
+const ONE_WAY: Ps = Ps::micros(50);
+
+/// What the wire does with a packet.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    Arrives,
+    Lost,
+    Marked,
+}
+
+/// A packet that was sent: when, by whom, and what it said.
+#[derive(Clone, Copy)]
+struct Sent {
+    at: Ps,
+    from: usize,
+    packet: Packet,
+}
+
+/// Two endpoints: 0 sends data, 1 receives it.
+struct Pair<F> {
+    ends: [Endpoint; 2],
+    config: TcpConfig,
+    random: Random,
+    now: Ps,
+    wire: Vec<(Ps, usize, Packet)>,
+    sent: Vec<Sent>,
+    readable: u64,
+    rtts: Vec<Ps>,
+    /// Retransmission timeouts of side 0.
+    timeouts: Vec<Ps>,
+    fate: F,
+}
+
+impl<F: FnMut(&Sent) -> Fate> Pair<F> {
+    fn new(tcp: Tcp, fate: F) -> Self {
+        let scenario = Scenario { tcp, ..Scenario::default() };
+        let config = TcpConfig::new(&scenario, scenario.tcp.cc);
+        // Sequence numbers wrap in the middle of every test.
+        let ends = [Endpoint::new(&config, u32::MAX - 20_000), Endpoint::new(&config, u32::MAX - 5)];
+        let random = Random::new(1, Purpose::Timeout);
+        let (wire, sent, rtts, timeouts) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        Self { ends, config, random, now: Ps::ZERO, wire, sent, readable: 0, rtts, timeouts, fate }
+    }
+
+    /// Opens from side 0 and writes.
+    fn send(tcp: Tcp, segments: u64, fate: F) -> Self {
+        let mut pair = Self::new(tcp, fate);
+        pair.ends[0].open();
+        pair.ends[0].write(segments * MSS, false);
+        pair.output();
+        pair
+    }
+
+    fn output(&mut self) {
+        for from in 0..2 {
+            let mut packet = Packet::default();
+            while self.ends[from].poll_transmit(self.now, &self.config, &mut self.random, &mut packet) {
+                let sent = Sent { at: self.now, from, packet };
+                self.sent.push(sent);
+                let fate = (self.fate)(&sent);
+                if fate == Fate::Marked {
+                    packet.bits |= Packet::CE;
+                }
+                if fate != Fate::Lost {
+                    self.wire.push((self.now + ONE_WAY, 1 - from, packet));
+                }
+                packet = Packet::default();
+            }
+        }
+    }
+
+    /// The next thing happens; false when there is nothing before `until`.
+    fn step(&mut self, until: Ps) -> bool {
+        let arrival = self.wire.first().map_or(Ps::NEVER, |first| first.0);
+        let deadline = self.ends[0].deadline().min(self.ends[1].deadline());
+        let next = arrival.min(deadline);
+        if next > until {
+            return false;
+        }
+        self.now = next;
+        if arrival <= deadline {
+            let (_, to, packet) = self.wire.remove(0);
+            let arrived = self.ends[to].handle_segment(self.now, &packet, &self.config, &mut self.random);
+            if to == 1 {
+                self.readable += arrived.readable;
+            } else {
+                self.rtts.extend(arrived.rtt);
+            }
+        } else {
+            for (side, end) in self.ends.iter_mut().enumerate() {
+                if end.deadline() <= next && end.handle_timeout(next, &self.config) && side == 0 {
+                    self.timeouts.push(next);
+                }
+            }
+        }
+        self.output();
+        true
+    }
+
+    fn run(mut self, until: Ps) -> Self {
+        while self.step(until) {}
+        self
+    }
+
+    fn data(&self) -> impl Iterator<Item = &Sent> {
+        self.sent.iter().filter(|sent| sent.from == 0 && sent.packet.payload > 0)
+    }
+
+    fn retransmissions(&self) -> usize {
+        self.data().filter(|sent| sent.packet.is(Packet::RETRANSMISSION)).count()
+    }
+
+    fn acks(&self) -> usize {
+        self.sent.iter().filter(|sent| sent.from == 1 && sent.packet.flags == Flags::ACK).count()
+    }
+}
+
+/// Loses the data segments with these numbers (from 0) when they are sent for the first time.
+fn lose(numbers: &'static [usize]) -> impl FnMut(&Sent) -> Fate {
+    let mut count = 0;
+    move |sent| {
+        if sent.from != 0 || sent.packet.payload == 0 || sent.packet.is(Packet::RETRANSMISSION) {
+            return Fate::Arrives;
+        }
+        count += 1;
+        if numbers.contains(&(count - 1)) { Fate::Lost } else { Fate::Arrives }
+    }
+}
+
+fn nothing_lost(_: &Sent) -> Fate {
+    Fate::Arrives
+}
+
+fn tcp(initial_window: u32) -> Tcp {
+    Tcp { initial_window, ..Tcp::default() }
+}
+
+#[test]
+fn the_window_doubles_in_each_round_trip_of_slow_start() {
+    let pair = Pair::send(tcp(2), 62, nothing_lost).run(Ps::millis(10));
+    let sent_in = |round: u64| {
+        // Data begins one round trip after the SYN.
+        let (from, to) = (2 * round * ONE_WAY.0, 2 * (round + 1) * ONE_WAY.0);
+        pair.data().filter(|sent| (from..to).contains(&sent.at.0)).count()
+    };
+    assert_eq!([1, 2, 3, 4, 5].map(sent_in), [2, 4, 8, 16, 32]);
+    assert_eq!(pair.readable, 62 * MSS);
+    assert_eq!(pair.retransmissions(), 0);
+}
+
+#[test]
+fn congestion_avoidance_adds_one_segment_per_round_trip() {
+    let pair = Pair::send(Tcp { initial_ssthresh: Some(4), ..tcp(4) }, 1_000, nothing_lost).run(Ps::millis(1));
+    // The handshake takes one of the ten round trips.
+    let window = u64::from(pair.ends[0].sender.window.cwnd) / MSS;
+    assert!((11..=13).contains(&window), "{window}");
+}
+
+#[test]
+fn a_lost_syn_is_sent_again_after_a_second_and_costs_the_initial_window() {
+    let mut first = true;
+    let lose_first = move |sent: &Sent| {
+        let lost = first && sent.packet.flags == Flags::SYN;
+        first &= !lost;
+        if lost { Fate::Lost } else { Fate::Arrives }
+    };
+    let mut pair = Pair::send(tcp(10), 10, lose_first);
+    while pair.ends[0].state != State::Established {
+        assert!(pair.step(Ps::millis(5_000)), "never established");
+    }
+    assert_eq!(pair.timeouts, [Ps::millis(1_000)]);
+    assert_eq!(pair.ends[0].sender.in_flight(), MSS);
+    // Karn: a retransmitted SYN gives no RTT sample.
+    assert!(pair.rtts.is_empty());
+    assert_eq!(pair.run(Ps::millis(5_000)).readable, 10 * MSS);
+}
+
+#[test]
+fn a_lost_syn_ack_is_sent_again() {
+    let mut first = true;
+    let lose_first = move |sent: &Sent| {
+        let lost = first && sent.packet.flags == Flags::SYN | Flags::ACK;
+        first &= !lost;
+        if lost { Fate::Lost } else { Fate::Arrives }
+    };
+    let pair = Pair::send(tcp(10), 10, lose_first).run(Ps::millis(5_000));
+    assert_eq!(pair.readable, 10 * MSS);
+}
+
+#[test]
+fn three_duplicate_acks_bring_a_fast_retransmit() {
+    let pair = Pair::send(tcp(10), 10, lose(&[2])).run(Ps::millis(100));
+    assert_eq!(pair.readable, 10 * MSS);
+    assert_eq!((pair.retransmissions(), pair.timeouts.len()), (1, 0));
+    assert_eq!(pair.ends[0].sender.counters.fast_retransmits, 1);
+}
+
+#[test]
+fn two_duplicate_acks_do_not() {
+    let pair = Pair::send(tcp(3), 3, lose(&[0])).run(Ps::millis(1_000));
+    assert_eq!(pair.readable, 3 * MSS);
+    assert_eq!((pair.retransmissions(), pair.timeouts.len()), (1, 1));
+}
+
+#[test]
+fn limited_transmit_makes_a_third_duplicate_out_of_two() {
+    for (limited_transmit, timeouts) in [(false, 1), (true, 0)] {
+        let settings = Tcp { limited_transmit, ..tcp(3) };
+        let pair = Pair::send(settings, 5, lose(&[0])).run(Ps::millis(1_000));
+        assert_eq!(pair.readable, 5 * MSS);
+        assert_eq!(pair.timeouts.len(), timeouts, "Limited Transmit {limited_transmit}");
+    }
+}
+
+#[test]
+fn newreno_mends_one_hole_per_round_trip_and_sack_all_in_one() {
+    let finish = |sack| {
+        let settings = Tcp { sack, ..tcp(20) };
+        let pair = Pair::send(settings, 20, lose(&[3, 5, 7])).run(Ps::millis(100));
+        assert_eq!(pair.readable, 20 * MSS);
+        assert_eq!((pair.retransmissions(), pair.timeouts.len()), (3, 0), "SACK {sack}");
+        let resent: Vec<Ps> =
+            pair.data().filter(|sent| sent.packet.is(Packet::RETRANSMISSION)).map(|sent| sent.at).collect();
+        resent[2] - resent[0]
+    };
+    assert_eq!(finish(false), Ps::micros(200));
+    assert!(finish(true) < Ps::micros(100), "{:?}", finish(true));
+}
+
+#[test]
+fn a_loss_halves_the_window_and_cubic_keeps_seven_tenths() {
+    for (cc, expected) in [(CongestionControl::NewReno, 10), (CongestionControl::Cubic, 14)] {
+        let pair = Pair::send(Tcp { cc, ..tcp(20) }, 20, lose(&[0])).run(Ps::millis(100));
+        assert_eq!(u64::from(pair.ends[0].sender.window.ssthresh) / MSS, expected, "{cc:?}");
+    }
+}
+
+#[test]
+fn timeouts_double_up_to_the_cap_and_end_with_progress() {
+    // The wire is cut for 30 s.
+    let cut = |sent: &Sent| {
+        if sent.packet.payload > 0 && sent.at < Ps::millis(30_000) { Fate::Lost } else { Fate::Arrives }
+    };
+    let settings = Tcp { rto_backoff_max: 16, ..tcp(2) };
+    let pair = Pair::send(settings, 4, cut).run(Ps::millis(60_000));
+    assert_eq!(pair.readable, 4 * MSS);
+    let gaps: Vec<u64> = pair.timeouts.windows(2).map(|pair| (pair[1] - pair[0]).0 / Ps::millis(1).0).collect();
+    assert_eq!(gaps[..6], [400, 800, 1_600, 3_200, 3_200, 3_200]);
+    assert_eq!(u64::from(pair.ends[0].sender.window.ssthresh), 2 * MSS);
+}
+
+#[test]
+fn what_sack_has_is_not_sent_again_after_a_timeout() {
+    // Only the last two of ten arrive: too few duplicates, so the timer has to fire.
+    let settings = Tcp { sack: true, ..tcp(10) };
+    let pair = Pair::send(settings, 10, lose(&[0, 1, 2, 3, 4, 5, 6, 7])).run(Ps::millis(2_000));
+    assert_eq!(pair.readable, 10 * MSS);
+    assert_eq!((pair.retransmissions(), pair.timeouts.len()), (8, 1));
+}
+
+#[test]
+fn delayed_acks_cover_two_segments_and_the_odd_one_waits_for_the_timer() {
+    let settings = Tcp { delayed_ack: Some(Span::millis(40)), ..tcp(5) };
+    let pair = Pair::send(settings, 5, nothing_lost).run(Ps::millis(190));
+    assert_eq!(pair.readable, 5 * MSS);
+    let acks: Vec<&Sent> = pair.sent.iter().filter(|sent| sent.from == 1 && sent.packet.flags == Flags::ACK).collect();
+    assert_eq!(acks.len(), 3);
+    assert_eq!(acks[2].at - acks[1].at, Ps::millis(40));
+    assert_eq!(Pair::send(tcp(5), 5, nothing_lost).run(Ps::millis(190)).acks(), 5);
+}
+
+#[test]
+fn a_gap_is_reported_at_once_in_spite_of_delayed_acks() {
+    let settings = Tcp { delayed_ack: Some(Span::millis(40)), ..tcp(10) };
+    let pair = Pair::send(settings, 10, lose(&[4])).run(Ps::millis(30));
+    assert_eq!((pair.retransmissions(), pair.timeouts.len()), (1, 0));
+}
+
+/// Marks the data segments with these numbers.
+fn mark(numbers: std::ops::Range<usize>) -> impl FnMut(&Sent) -> Fate {
+    let mut count = 0;
+    move |sent| {
+        let data = sent.from == 0 && sent.packet.payload > 0;
+        count += usize::from(data);
+        if data && numbers.contains(&(count - 1)) { Fate::Marked } else { Fate::Arrives }
+    }
+}
+
+#[test]
+fn ece_is_repeated_until_cwr_and_halves_the_window_once() {
+    let settings = Tcp { ecn: EcnMode::On, ..tcp(10) };
+    let pair = Pair::send(settings, 40, mark(0..3)).run(Ps::millis(100));
+    assert_eq!(pair.readable, 40 * MSS);
+    let cwr: Vec<_> = pair.data().filter(|sent| sent.packet.flags.has(Flags::CWR)).collect();
+    assert_eq!(cwr.len(), 1);
+    let echoed = pair.sent.iter().filter(|sent| sent.from == 1 && sent.packet.flags == Flags::ACK | Flags::ECE);
+    assert!(echoed.count() >= 10, "from the mark until CWR arrives");
+    assert_eq!(u64::from(pair.ends[0].sender.window.ssthresh), 5 * MSS);
+    assert!(pair.data().all(|sent| sent.packet.is(Packet::ECT)));
+}
+
+#[test]
+fn dctcp_echoes_exactly_and_cuts_in_proportion() {
+    let settings = Tcp { cc: CongestionControl::Dctcp, delayed_ack: Some(Span::millis(1)), ..tcp(10) };
+    // Delayed ACKs: the change of CE after the third segment forces an ACK for what came before it (RFC 8257 §3.2).
+    let pair = Pair::send(settings, 10, mark(3..10)).run(Ps::millis(100));
+    let echoes: Vec<(u32, bool)> = pair
+        .sent
+        .iter()
+        .filter(|sent| sent.from == 1 && !sent.packet.flags.has(Flags::SYN))
+        .map(|sent| (sent.packet.ack.0.wrapping_sub(u32::MAX - 20_000 + 1) / 1_460, sent.packet.flags.has(Flags::ECE)))
+        .collect();
+    let before_change: Vec<_> = echoes.iter().filter(|echo| echo.0 <= 3).collect();
+    assert!(before_change.iter().all(|echo| !echo.1), "{echoes:?}");
+    assert!(echoes.iter().filter(|echo| echo.0 > 3).all(|echo| echo.1), "{echoes:?}");
+    assert!(echoes.contains(&(3, false)), "{echoes:?}");
+
+    // Nothing marked for 40 round trips: alpha has decayed from 1, so one mark costs far less than half.
+    let settings = Tcp { cc: CongestionControl::Dctcp, max_window: Some(20), ..tcp(20) };
+    let pair = Pair::send(settings, 1_000, mark(900..901)).run(Ps::millis(100));
+    let window = u64::from(pair.ends[0].sender.window.ssthresh) / MSS;
+    assert!((18..20).contains(&window), "{window} of 20 segments are left");
+}
+
+#[test]
+fn the_receive_window_is_never_overrun_and_never_used_in_crumbs() {
+    // Two and a half segments: two are sent, the half waits (silly-window avoidance).
+    let settings = Tcp { rwnd: 2 * MSS + MSS / 2, wscale: Some(0), ..tcp(10) };
+    let pair = Pair::send(settings, 20, nothing_lost).run(Ps::millis(100));
+    assert_eq!(pair.readable, 20 * MSS);
+    assert!(pair.data().all(|sent| u64::from(sent.packet.payload) == MSS));
+}
+
+#[test]
+fn a_window_below_a_segment_is_filled_when_the_persist_timer_allows_it() {
+    // The receiver grants 600 bytes from the start; half of the largest window ever seen is worth sending.
+    let settings = Tcp { rwnd: 600, wscale: Some(0), ..tcp(10) };
+    let pair = Pair::send(settings, 1, nothing_lost).run(Ps::millis(100));
+    assert_eq!(pair.readable, MSS);
+    assert!(pair.data().all(|sent| sent.packet.payload <= 600));
+}
+
+#[test]
+fn retransmissions_give_no_rtt_sample_unless_timestamps_tell_copies_apart() {
+    let pair = Pair::send(tcp(4), 4, lose(&[0, 1, 2, 3])).run(Ps::millis(1_000));
+    assert_eq!(pair.readable, 4 * MSS);
+    assert!(pair.rtts.iter().all(|&rtt| rtt == Ps::micros(100)), "{:?}", pair.rtts);
+
+    let pair = Pair::send(Tcp { timestamps: true, ..tcp(4) }, 4, lose(&[0])).run(Ps::millis(1_000));
+    assert!(pair.rtts.len() >= 3 && pair.rtts.iter().all(|&rtt| rtt <= Ps::micros(101)), "{:?}", pair.rtts);
+}
+
+#[test]
+fn an_idle_sender_starts_again_only_when_asked_to() {
+    for (idle_restart, expected) in [(false, 32), (true, 2)] {
+        let settings = Tcp { idle_restart, validate_window: false, ..tcp(2) };
+        let mut pair = Pair::send(settings, 30, nothing_lost).run(Ps::millis(300));
+        pair.now = Ps::millis(1_000);
+        pair.ends[0].write(100 * MSS, false);
+        pair.output();
+        assert_eq!(pair.ends[0].sender.in_flight() / MSS, expected, "idle restart {idle_restart}");
+    }
+}
+
+#[test]
+fn push_ends_each_write_and_fin_the_stream() {
+    let mut pair = Pair::send(tcp(10), 3, nothing_lost).run(Ps::millis(5));
+    pair.ends[0].write(2 * MSS + 10, true);
+    pair.ends[1].write(0, true);
+    pair.output();
+    let pair = pair.run(Ps::millis(50));
+    let flags: Vec<bool> = pair.data().map(|sent| sent.packet.flags.has(Flags::PSH)).collect();
+    assert_eq!(flags, [false, false, true, false, false, true]);
+    assert_eq!(pair.data().last().map(|sent| sent.packet.payload), Some(10));
+    assert!(pair.ends.iter().all(|end| end.sender.closed()));
+    assert_eq!(pair.readable, 5 * MSS + 10);
+}
+
+#[test]
+fn any_pattern_of_loss_is_survived() {
+    for seed in 0..200 {
+        let mut dice = Random::new(seed, Purpose::Workload);
+        let sack = seed % 2 == 0;
+        let cc = [CongestionControl::NewReno, CongestionControl::Cubic, CongestionControl::Dctcp][seed as usize % 3];
+        let settings = Tcp {
+            cc,
+            sack,
+            timestamps: seed % 5 == 0,
+            limited_transmit: seed % 7 < 3,
+            delayed_ack: (seed % 4 == 0).then_some(Span::millis(2)),
+            ..tcp(4)
+        };
+        // One in eight is lost, whatever it is, and one in eight is marked.
+        let fate = move |_: &Sent| match dice.up_to(7) {
+            0 => Fate::Lost,
+            1 => Fate::Marked,
+            _ => Fate::Arrives,
+        };
+        let mut pair = Pair::send(settings, 120, fate);
+        pair.ends[0].write(0, true);
+        let payload = u64::from(pair.config.mss);
+        let pair = pair.run(Ps::millis(600_000));
+        assert_eq!(pair.readable, 120 * MSS, "seed {seed}, {cc:?}, SACK {sack}, payload {payload}");
+        assert!(pair.ends[0].sender.closed(), "seed {seed}");
+    }
+}
