@@ -4,7 +4,7 @@ use ackgate_control::units::{Rate, Span};
 use ackgate_sim::observer::Nobody;
 use ackgate_sim::report::Report;
 use ackgate_sim::run;
-use ackgate_sim::scenario::{Capacity, Framing, Long, Per, Rounds, Scenario, Workload};
+use ackgate_sim::scenario::{Capacity, Framing, Long, Per, Rounds, Scenario, Scheme, Workload};
 
 fn simulate(scenario: &Scenario) -> Report {
     run(scenario, &mut Nobody).expect("a valid scenario has a result")
@@ -95,4 +95,58 @@ fn packets_in_are_packets_out_dropped_or_queued() {
     let packets = report.packets;
     assert_eq!(packets.sent, packets.arrived + packets.dropped + packets.queued);
     assert_eq!(packets.dropped, report.drops);
+}
+
+/// Flows of `window` segments for 300 ms, that start one after the other.
+fn fixed_windows(senders: u32, window: u32) -> Scenario {
+    let long = Long { stagger: Span::micros(300), stop: Some(Span::millis(300)), ..Long::default() };
+    let mut scenario = Scenario { senders, workload: Workload::Long(long), ..Scenario::default() };
+    scenario.network.sender_rate = Some(Rate(10_000_000_000));
+    scenario.tcp.max_window = Some(window);
+    scenario
+}
+
+#[test]
+fn what_windows_hold_beyond_the_pipe_waits_in_the_queue_and_the_link_never_idles() {
+    // PAC Eq. 1: Q = sum of windows - C x RTT, with the transmission times of data and ACK in the RTT.
+    let mut scenario = fixed_windows(20, 4);
+    scenario.switch.buffer = Capacity::Unlimited;
+    let report = simulate(&scenario);
+    let frame = 1_538.0 * 8.0 / 1_000.0;
+    let pipe = (120.0 + frame + frame / 10.0 + 84.0 * 8.0 / 1_000.0 * 1.1) / frame;
+    let expected = (80.0 - pipe) * 1_518.0;
+    assert!(near(report.queue_bytes.mean, expected, 0.03), "{} is not {expected}", report.queue_bytes.mean);
+    assert!(report.link_use > 0.995 && report.link_use <= 1.0, "{}", report.link_use);
+    assert_eq!(report.drops, 0);
+}
+
+#[test]
+fn gating_acks_stretches_the_round_trip_to_n_w_over_c() {
+    // PAC Eq. 9: the windows do not fit the buffer, so ACKs wait: RTT >= N W / C.
+    let (senders, window) = (100, 4);
+    let mut scenario = fixed_windows(senders, window);
+    scenario.tcp.max_window = None;
+    scenario.tcp.rwnd = u64::from(window) * 1_460;
+    let plain = simulate(&scenario);
+    assert!(plain.drops > 0, "without gating {senders} windows overflow the buffer");
+    scenario.scheme = Scheme::Pac;
+    let report = simulate(&scenario);
+    assert_eq!(report.drops, 0, "{report:?}");
+    // Little's law: what is on its way or held is what the windows hold, whatever part of the rate PAC makes use of.
+    let windows = f64::from(senders * window) * 1_460.0 * 8.0;
+    let expected = windows / report.goodput_mbps;
+    assert!(near(report.rtt_us.p50, expected, 0.1), "{} us is not {expected}", report.rtt_us.p50);
+    assert!(report.rtt_us.p50 >= windows / 1_000.0, "{} us is less than N W / C", report.rtt_us.p50);
+}
+
+#[test]
+fn a_round_takes_what_its_bytes_take_on_the_wire() {
+    // 8 senders of 100 segments on an unlimited buffer: set-up, then the link is busy to the end.
+    let rounds = Rounds { volume: 146_000, start_jitter: Span::ZERO, ..Rounds::default() };
+    let mut scenario = Scenario { senders: 8, rounds: 2, workload: Workload::Rounds(rounds), ..Scenario::default() };
+    scenario.switch.buffer = Capacity::Unlimited;
+    scenario.tcp.initial_window = 40;
+    let report = simulate(&scenario);
+    let wire = 800.0 * 1_538.0 * 8.0 / 1e9 * 1e3;
+    assert!(report.round_ms.p50 >= wire && report.round_ms.p50 < wire + 0.1, "{} and {wire}", report.round_ms.p50);
 }

@@ -35,7 +35,7 @@ fn every_transport_finishes_an_incast_with_losses() {
             for limited_transmit in [false, true] {
                 for delayed_ack in [None, Some(Span::micros(200)), Some(Span::millis(40))] {
                     for timestamps in [false, true] {
-                        let mut scenario = Scenario { senders: 24, rounds: 4, ..Scenario::default() };
+                        let mut scenario = Scenario { senders: 24, rounds: 2, ..Scenario::default() };
                         scenario.tcp.cc = cc;
                         scenario.tcp.sack = sack;
                         scenario.tcp.limited_transmit = limited_transmit;
@@ -146,7 +146,8 @@ fn every_queue_discipline_framing_and_host() {
 fn short_flows_in_epochs_and_from_a_file() {
     let epochs = Workload::Epochs(Epochs { interval: Span::millis(5), ..Epochs::default() });
     let mut scenario = Scenario { senders: 20, workload: epochs, ..Scenario::default() };
-    scenario.background = vec![Background { senders: 2, ..Background::default() }];
+    let paced = Workload::Long(Long { rate: Some(Rate(100_000_000)), ..Long::default() });
+    scenario.background = vec![Background { senders: 2, workload: paced, ..Background::default() }];
     let report = simulate(&scenario);
     assert_eq!(report.rounds, 6);
     assert!(report.packets_delivered >= 6 * 20 * 7);

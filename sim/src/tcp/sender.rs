@@ -533,15 +533,19 @@ impl Sender {
                 return None;
             }
         }
-        let mut allowed = u64::from(self.window.cwnd);
-        if self.phase == Phase::Open && self.dupacks > 0 && config.limited_transmit {
-            allowed += u64::from(self.dupacks.min(2) * config.mss);
-        }
+        let limited_transmit = self.phase == Phase::Open && self.dupacks > 0 && config.limited_transmit;
         let mut flight = self.nxt - self.una;
         if flight == 0 {
             self.restart_if_idle(now, config);
-        } else if let Some(board) = &self.board {
+        } else if let Some(board) = &self.board
+            && (limited_transmit || self.phase == Phase::Loss)
+        {
+            // RFC 6675 §5 step 3: with SACK, Limited Transmit is what the pipe leaves room for.
             flight -= board.bytes_below(self.nxt);
+        }
+        let mut allowed = u64::from(self.window.cwnd);
+        if limited_transmit && self.board.is_none() {
+            allowed += u64::from(self.dupacks.min(2) * config.mss);
         }
         let mut end = self.limit().min(self.nxt + u64::from(config.mss));
         if self.phase == Phase::Loss

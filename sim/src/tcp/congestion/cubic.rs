@@ -131,3 +131,62 @@ fn cube_root(n: u128) -> u64 {
     }
     u64::try_from(root).unwrap_or(u64::MAX)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MSS: u32 = 1_460;
+
+    #[test]
+    fn cube_roots_are_rounded_down() {
+        for (n, root) in [(0, 0), (1, 1), (7, 1), (8, 2), (26, 2), (27, 3), (1_000_000_000_000, 10_000)] {
+            assert_eq!(cube_root(n), root, "{n}");
+        }
+    }
+
+    /// A reduction from `w_max` segments, then an ACK for a full window every RTT for `secs`.
+    fn grow(w_max: u32, rtt: Ps, secs: f64) -> (Cubic, Window) {
+        let mut cubic = Cubic::default();
+        let mut window = Window { cwnd: w_max * MSS, ssthresh: 0 };
+        window.cwnd = cubic.after_loss(&window, MSS);
+        window.ssthresh = window.cwnd;
+        let mut now = Ps::ZERO;
+        while now.as_secs_f64() < secs {
+            for _ in 0..window.cwnd / MSS {
+                let acked = Acked { now, bytes: MSS, ece: false, srtt: rtt };
+                cubic.avoid(&mut window, &acked, MSS);
+            }
+            now += rtt;
+        }
+        (cubic, window)
+    }
+
+    #[test]
+    fn the_window_follows_the_real_curve() {
+        // RFC 9438 §4.2: W_cubic(t) = 0.4 (t - K)^3 + W_max, K = cbrt(W_max (1 - 0.7) / 0.4).
+        let w_max = 1_000.0f64;
+        let k = (w_max * 0.3 / 0.4).cbrt();
+        for secs in [1.0, 4.0, k, 12.0] {
+            let (_, window) = grow(1_000, Ps::millis(100), secs);
+            let expected = 0.4 * (secs - k).powi(3) + w_max;
+            let segments = f64::from(window.cwnd) / f64::from(MSS);
+            assert!((segments - expected).abs() < 0.02 * expected, "{segments} is not {expected} after {secs} s");
+        }
+    }
+
+    #[test]
+    fn in_a_data_centre_it_is_as_fast_as_reno() {
+        // RFC 9438 §4.3: at 100 us the curve hardly moves in a second; Reno regains 3 segments of 10 in about six RTTs.
+        let (_, window) = grow(10, Ps::micros(100), 0.000_9);
+        assert!(window.cwnd >= 10 * MSS, "{}", window.cwnd / MSS);
+    }
+
+    #[test]
+    fn a_second_loss_below_the_first_makes_room() {
+        let mut cubic = Cubic::default();
+        cubic.after_loss(&Window { cwnd: 100 * MSS, ssthresh: 0 }, MSS);
+        cubic.after_loss(&Window { cwnd: 80 * MSS, ssthresh: 0 }, MSS);
+        assert_eq!(cubic.w_max / MSS, 80 * 17 / 20);
+    }
+}
