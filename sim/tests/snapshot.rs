@@ -44,8 +44,3 @@ fn dctcp_over_step_marking() {
         scenario
     }));
 }
-
-#[test]
-fn pac_over_drop_tail() {
-    insta::assert_snapshot!(table(|| Scenario { scheme: Scheme::Pac, ..Scenario::default() }));
-}
