@@ -11,6 +11,7 @@ extern crate alloc;
 
 pub mod budget;
 pub mod credit;
+pub mod delack;
 pub mod flow;
 pub mod hwatch;
 pub mod ictcp;
@@ -22,5 +23,6 @@ pub mod rwnd;
 pub mod segment;
 pub mod seq;
 pub mod shaper;
+pub mod spurious;
 pub mod units;
 pub mod wire;

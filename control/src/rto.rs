@@ -27,6 +27,17 @@ pub struct RtoConfig {
     /// Largest random lengthening of a timeout, in 2^-16 of itself: [`HALF`] gives `RTO + rand(0.5) * RTO`
     /// (Vasudevan §5), so that flows that lost together do not return together. 0 for none, at most 2^16.
     pub spread: u32,
+    /// Bimodal operation (Vasudevan §5): what holds where the path is not a data centre's.
+    pub coarse: Option<Coarse>,
+}
+
+/// Timeouts of connections with a long round-trip time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Coarse {
+    /// Smoothed round-trip time from which a connection counts as one.
+    pub from: Span,
+    /// Their RTOmin.
+    pub floor: Span,
 }
 
 impl Default for RtoConfig {
@@ -39,6 +50,7 @@ impl Default for RtoConfig {
             variance_floor: Span::ZERO,
             max_doublings: 6,
             spread: 0,
+            coarse: None,
         }
     }
 }
@@ -105,7 +117,9 @@ impl Rto {
         };
         let tick = config.granularity.0.max(1);
         let base = if tick == 1 { base } else { base.div_ceil(tick) * tick };
-        let backed_off = base.max(config.floor.0).saturating_mul(1 << self.doublings.min(16)).min(config.ceiling.0);
+        let coarse = config.coarse.filter(|coarse| self.srtt_8 / 8 >= coarse.from.0);
+        let floor = coarse.map_or(config.floor.0, |coarse| coarse.floor.0.max(config.floor.0));
+        let backed_off = base.max(floor).saturating_mul(1 << self.doublings.min(16)).min(config.ceiling.0);
         if config.spread > 0 {
             let extra = (u128::from(backed_off) * u128::from(config.spread) * u128::from(random)) >> 48;
             Span(backed_off.saturating_add(u64::try_from(extra).unwrap_or(u64::MAX)))
@@ -128,6 +142,7 @@ mod tests {
         variance_floor: Span::ZERO,
         max_doublings: 6,
         spread: 0,
+        coarse: None,
     };
 
     #[test]
@@ -179,6 +194,21 @@ mod tests {
         assert!(rto.backed_off());
         rto.handle_progress();
         assert_eq!(rto.timeout(&config, 0), Span::millis(200));
+    }
+
+    #[test]
+    fn bimodal_operation_is_fine_in_the_data_centre_and_coarse_beyond() {
+        // Vasudevan §5: microseconds for extremely low round-trip times, the usual floor in the wide area.
+        let coarse = Some(Coarse { from: Span::millis(1), floor: Span::millis(200) });
+        let config = RtoConfig { coarse, ..NO_FLOOR };
+        let timeout = |rtt| {
+            let mut rto = Rto::default();
+            rto.handle_sample(&config, rtt);
+            rto.timeout(&config, 0)
+        };
+        assert_eq!(timeout(Span::micros(100)), Span::micros(300));
+        assert_eq!(timeout(Span::millis(1)), Span::millis(200));
+        assert_eq!(timeout(Span::millis(100)), Span::millis(300));
     }
 
     proptest! {
