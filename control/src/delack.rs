@@ -2,8 +2,9 @@
 //! second segment is a function of the smoothed time between arrivals.
 //!
 //! Decided here: twice the smoothed gap, so that the second segment of a running transfer comes in time and a last
-//! segment is acknowledged soon after it is clear that none follows; never longer than the fixed timer would wait. Until
-//! there is an estimate the ACK goes at once. Gaps longer than the fixed timer are pauses of the application and count for nothing.
+//! segment is acknowledged soon after it is clear that none follows; never longer than the fixed timer would wait.
+//! Until there is an estimate the ACK goes at once. Gaps longer than the fixed timer are pauses of the application and
+//! count for nothing.
 
 use crate::units::{Span, Time};
 

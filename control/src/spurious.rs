@@ -70,8 +70,8 @@ impl Detector {
         }
     }
 
-    /// An ACK arrived: `advances` past the first unacknowledged byte, acknowledges `all` that was sent before the timeout,
-    /// and echoes the TSval `echo`. `more` when new data may be sent.
+    /// An ACK arrived: `advances` past the first unacknowledged byte, acknowledges `all` that was sent before the
+    /// timeout, and echoes the TSval `echo`. `more` when new data may be sent.
     pub fn handle_ack(&mut self, advances: bool, all: bool, more: bool, echo: Option<u32>) -> Meaning {
         let state = core::mem::take(&mut self.state);
         match (self.method, state) {

@@ -30,6 +30,8 @@ pub struct Report {
     pub rto_timeouts: u64,
     /// Of these, how many retransmitted what had arrived (its ACK was lost or late).
     pub spurious_timeouts: u64,
+    /// Timeouts that their senders found to be spurious, and undid.
+    pub undone_timeouts: u64,
     /// Data segments sent again, for whatever reason.
     pub retransmits: u64,
     /// Of these, how many by fast retransmit and recovery.

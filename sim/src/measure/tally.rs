@@ -111,9 +111,10 @@ impl Tally {
 
     /// An endpoint's connection is over, or the run is.
     pub(crate) fn retire(&mut self, endpoint: &Endpoint) {
-        let SenderCounters { retransmits, fast_retransmits } = endpoint.sender.counters;
+        let SenderCounters { retransmits, fast_retransmits, undone } = endpoint.sender.counters;
         self.senders.retransmits += retransmits;
         self.senders.fast_retransmits += fast_retransmits;
+        self.senders.undone += undone;
     }
 
     /// Fills in all that was counted. `queued` are the packets that are still in the network.
@@ -147,6 +148,7 @@ impl Tally {
         report.spurious_timeouts = self.spurious;
         report.retransmits = self.senders.retransmits;
         report.fast_retransmits = self.senders.fast_retransmits;
+        report.undone_timeouts = self.senders.undone;
         report.drops = self.dropped;
         report.marks = channels.iter().map(|channel| channel.counters().marks).sum();
         report.flow_ms = self.flow.quantiles(1e6);

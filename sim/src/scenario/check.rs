@@ -3,8 +3,8 @@
 use ackgate_control::units::{Rate, Span};
 
 use super::{
-    Capacity, CongestionControl, Discipline, EcnMode, Network, Per, Red, RttSource, Scenario, Scheme, Switch, Tcp,
-    Topology, Tree, Workload,
+    Capacity, CongestionControl, Discipline, EcnMode, Network, Per, Red, RttSource, Scenario, Scheme, Spurious, Switch,
+    Tcp, Topology, Tree, Workload,
 };
 use crate::settings;
 
@@ -227,6 +227,17 @@ fn tcp(tcp: &Tcp) -> Checked {
     span("tcp.rto_min", tcp.rto_min, Span::micros(1), Span::secs(60))?;
     span("tcp.rto_initial", tcp.rto_initial, Span::micros(1), Span::secs(60))?;
     span("tcp.rto_granularity", tcp.rto_granularity, Span::ZERO, Span::secs(1))?;
+    span("tcp.rto_variance_floor", tcp.rto_variance_floor, Span::ZERO, Span::secs(1))?;
+    if let Some(from) = tcp.rto_coarse_from {
+        span("tcp.rto_coarse_from", from, Span::micros(1), Span::secs(60))?;
+        span("tcp.rto_coarse_min", tcp.rto_coarse_min, Span::micros(1), Span::secs(60))?;
+    }
+    if tcp.spurious == Spurious::Eifel && !tcp.timestamps {
+        return refuse("tcp.spurious", "eifel compares timestamps, and tcp.timestamps is false");
+    }
+    if tcp.delayed_ack_adaptive && tcp.delayed_ack.is_none() {
+        return refuse("tcp.delayed_ack_adaptive", "tcp.delayed_ack must say how long an ACK waits at most");
+    }
     if !tcp.rto_backoff_max.is_power_of_two() || tcp.rto_backoff_max > 65_536 {
         return refuse("tcp.rto_backoff_max", format!("{} is not a power of two up to 65536", tcp.rto_backoff_max));
     }

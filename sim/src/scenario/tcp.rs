@@ -28,10 +28,23 @@ pub struct Tcp {
     /// Clock tick: RTT samples and timeouts are rounded up to it. Zero for a nanosecond clock.
     #[serde(deserialize_with = "human::span")]
     pub rto_granularity: Span,
+    /// Least value of the RTO's variance term. A kernel that counts in jiffies has four of them, so that an RTOmin of
+    /// one jiffy gives timeouts of five (Vasudevan §6).
+    #[serde(deserialize_with = "human::span")]
+    pub rto_variance_floor: Span,
+    /// Bimodal operation (Vasudevan §5): connections whose smoothed round-trip time is this or more have
+    /// `rto_coarse_min` for a floor. All have `rto_min` when absent.
+    #[serde(deserialize_with = "human::some_span")]
+    pub rto_coarse_from: Option<Span>,
+    /// Floor of the retransmission timeout of those connections.
+    #[serde(deserialize_with = "human::span")]
+    pub rto_coarse_min: Span,
+    /// Whether, and how, a sender finds out that a timeout was spurious, and undoes what it did.
+    pub spurious: Spurious,
     /// Largest factor that exponential backoff reaches, a power of two (Vasudevan §7: 64).
     pub rto_backoff_max: u32,
-    /// Whether back-off lasts until an RTT sample comes (RFC 6298 §5), which a segment that was sent twice does not give
-    /// without timestamps: so in ns-2. Else it ends with any progress: so in ns-3, and in effect in Linux, whose
+    /// Whether back-off lasts until an RTT sample comes (RFC 6298 §5), which a segment that was sent twice does not
+    /// give without timestamps: so in ns-2. Else it ends with any progress: so in ns-3, and in effect in Linux, whose
     /// timestamps make each ACK a sample.
     pub backoff_until_sample: bool,
     /// Each timeout is lengthened by up to this fraction of itself, uniformly at random (Vasudevan §5: 0.5).
@@ -43,6 +56,9 @@ pub struct Tcp {
     /// How long an ACK waits for a second segment (RFC 9293 §3.8.6.3): `"off"`, or a time such as `"40ms"`.
     #[serde(deserialize_with = "human::span_or_off")]
     pub delayed_ack: Option<Span>,
+    /// Whether an ACK waits only as long as the smoothed time between segments suggests, `delayed_ack` being the
+    /// longest (Vasudevan §5).
+    pub delayed_ack_adaptive: bool,
     /// Explicit congestion notification.
     pub ecn: EcnMode,
     /// DCTCP's gain g for the fraction of marked bytes (RFC 8257 §3.3), in (0, 1].
@@ -74,12 +90,17 @@ impl Default for Tcp {
             rto_min: Span::millis(200),
             rto_initial: Span::secs(1),
             rto_granularity: Span::ZERO,
+            rto_variance_floor: Span::ZERO,
+            rto_coarse_from: None,
+            rto_coarse_min: Span::millis(200),
+            spurious: Spurious::Off,
             rto_backoff_max: 64,
             backoff_until_sample: false,
             rto_randomize: 0.0,
             sack: false,
             limited_transmit: false,
             delayed_ack: None,
+            delayed_ack_adaptive: false,
             ecn: EcnMode::Auto,
             dctcp_gain: 0.0625,
             dctcp_min_window: 2,
@@ -127,6 +148,19 @@ pub enum CongestionControl {
     Cubic,
     /// DCTCP (RFC 8257).
     Dctcp,
+}
+
+/// Detection of spurious timeouts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Spurious {
+    /// None.
+    #[default]
+    Off,
+    /// F-RTO (RFC 5682). What is undone: the window is halved instead of shut, as Linux 2.6 did (Vasudevan §3.2).
+    Frto,
+    /// Eifel (RFC 3522, RFC 4015); needs `timestamps`. What is undone: everything.
+    Eifel,
 }
 
 /// Explicit congestion notification of TCP endpoints.

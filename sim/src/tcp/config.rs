@@ -1,10 +1,11 @@
 //! TCP settings in the units that endpoints count in: bytes and picoseconds.
 
 use ackgate_control::m21;
-use ackgate_control::rto::RtoConfig;
+use ackgate_control::rto::{Coarse, RtoConfig};
+use ackgate_control::spurious::Method;
 
 use crate::engine::Ps;
-use crate::scenario::{CongestionControl, EcnMode, Scenario, Scheme};
+use crate::scenario::{CongestionControl, EcnMode, Scenario, Scheme, Spurious};
 use crate::settings;
 
 /// Settings of the endpoints of one group of connections.
@@ -32,6 +33,10 @@ pub struct TcpConfig {
     pub limited_transmit: bool,
     /// How long an ACK may wait for a second segment; `None` when each segment is acknowledged at once.
     pub delayed_ack: Option<Ps>,
+    /// Whether it waits only as long as the time between segments suggests.
+    pub delayed_ack_adaptive: bool,
+    /// Detection of spurious timeouts.
+    pub spurious: Method,
     /// Whether data is ECN-capable.
     pub ecn: bool,
     /// Whether SYN and SYN-ACK are, too.
@@ -83,12 +88,20 @@ impl TcpConfig {
                 granularity: tcp.rto_granularity,
                 max_doublings: u8::try_from(tcp.rto_backoff_max.max(1).ilog2()).unwrap_or(6),
                 spread: fixed(tcp.rto_randomize),
+                variance_floor: tcp.rto_variance_floor,
+                coarse: tcp.rto_coarse_from.map(|from| Coarse { from, floor: tcp.rto_coarse_min }),
                 ..RtoConfig::default()
             },
             backoff_until_sample: tcp.backoff_until_sample,
             sack: tcp.sack,
             limited_transmit: tcp.limited_transmit,
             delayed_ack: tcp.delayed_ack.map(Ps::from_span),
+            delayed_ack_adaptive: tcp.delayed_ack_adaptive,
+            spurious: match tcp.spurious {
+                Spurious::Off => Method::Off,
+                Spurious::Frto => Method::FRto,
+                Spurious::Eifel => Method::Eifel,
+            },
             ecn: ecn != EcnMode::Off,
             ecn_syn: ecn == EcnMode::Plus,
             dctcp_gain: fixed(tcp.dctcp_gain).max(1),

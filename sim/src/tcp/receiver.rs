@@ -1,6 +1,7 @@
 //! The receiving half: puts segments in order, and decides what is acknowledged when (RFC 5681 §4.2), with SACK blocks
 //! (RFC 2018), ECN echo (RFC 3168 §6.1.3) or DCTCP's exact echo (RFC 8257 §3.2).
 
+use ackgate_control::delack::Adaptive;
 use ackgate_control::m21::Echo;
 use ackgate_control::segment::Flags;
 
@@ -42,6 +43,8 @@ pub struct Receiver {
     fin_at: u64,
     /// M21TCP-A's number of senders, for the next ACK.
     pub(super) echo: Echo,
+    /// Time between segments, for the adaptive delayed-ACK timer.
+    arrivals: Adaptive,
 }
 
 impl Receiver {
@@ -73,6 +76,11 @@ impl Receiver {
             self.ack_now = true;
             return 0;
         }
+        if config.delayed_ack_adaptive
+            && let Some(longest) = config.delayed_ack
+        {
+            self.arrivals.handle_arrival(now.to_time(), longest.to_span());
+        }
         let before = self.nxt;
         self.nxt = self.nxt.max(end);
         let filled = !self.beyond.is_empty();
@@ -87,7 +95,12 @@ impl Receiver {
         }
         self.unacked = self.unacked.saturating_add(1);
         match config.delayed_ack {
-            Some(delay) if !filled && self.unacked < 2 && !self.ack_now => {
+            Some(longest) if !filled && self.unacked < 2 && !self.ack_now => {
+                let delay = if config.delayed_ack_adaptive {
+                    Ps::from_span(self.arrivals.delay(longest.to_span()))
+                } else {
+                    longest
+                };
                 let lateness = Ps(random.up_to(config.timer_jitter.0));
                 self.ack_deadline = self.ack_deadline.min(now + delay + lateness);
             }

@@ -13,6 +13,7 @@ use ackgate_control::m21::{self, Allowance};
 use ackgate_control::rto::Rto;
 use ackgate_control::segment::Flags;
 use ackgate_control::seq::SeqNumber;
+use ackgate_control::spurious::{Detector, Meaning, Method};
 
 use super::config::TcpConfig;
 use super::congestion::{Acked, Congestion, Window};
@@ -40,6 +41,8 @@ pub struct Counters {
     pub retransmits: u64,
     /// Of these, in fast retransmit and recovery.
     pub fast_retransmits: u64,
+    /// Timeouts that were found to be spurious, and undone.
+    pub undone: u64,
 }
 
 /// A piece of the stream to send.
@@ -108,6 +111,9 @@ pub struct Sender {
     recover: u64,
     /// First unacknowledged byte at the last timeout, `u64::MAX` before the first.
     timed_out: u64,
+    /// Whether the last timeout was spurious, and the window as it was before.
+    detector: Detector,
+    before_timeout: Window,
     /// ECE before this offset is one event.
     ece_recover: u64,
     /// What was counted so far.
@@ -133,6 +139,8 @@ impl Sender {
             dupacks: 0,
             recover: 0,
             timed_out: u64::MAX,
+            detector: Detector::new(config.spurious),
+            before_timeout: Window { cwnd: 0, ssthresh: 0 },
             ece_recover: 0,
             limited: 0,
             timed_end: 0,
@@ -309,7 +317,7 @@ impl Sender {
             // RFC 5681 §2: same number, no data, no news of the window; with SACK, news of what arrived (RFC 6675 §2).
             let duplicate = if config.sack { news } else { !window_changed };
             if duplicate {
-                self.handle_duplicate(config);
+                self.handle_duplicate(packet, config);
             }
         }
         if packet.flags.has(Flags::ECE) && config.ecn && self.una > self.ece_recover && self.phase == Phase::Open {
@@ -384,10 +392,20 @@ impl Sender {
             }
             Phase::Loss => {
                 self.dupacks = 0;
+                let meaning = if self.detector.is_waiting() { self.judge(packet, true) } else { Meaning::Lost };
                 if ack >= self.recover {
                     self.phase = Phase::Open;
                 }
-                self.grow(before, &acked, config);
+                match meaning {
+                    Meaning::Spurious => self.undo_timeout(acked.bytes, config),
+                    Meaning::TryNew => {
+                        // RFC 5682 §2.1 step 2b: two new segments, and nothing is sent again meanwhile.
+                        self.nxt = self.max;
+                        let flight = u32::try_from(self.in_flight()).unwrap_or(u32::MAX);
+                        self.window.cwnd = flight.saturating_add(2 * config.mss);
+                    }
+                    Meaning::Lost | Meaning::LostAfterAll => self.grow(before, &acked, config),
+                }
             }
             Phase::Recovery if ack >= self.recover => {
                 // RFC 6582 §3.2 step 3, first variant: no burst when little is in flight.
@@ -427,7 +445,7 @@ impl Sender {
         }
     }
 
-    fn handle_duplicate(&mut self, config: &TcpConfig) {
+    fn handle_duplicate(&mut self, packet: &Packet, config: &TcpConfig) {
         self.dupacks += 1;
         match self.phase {
             Phase::Open => {
@@ -441,7 +459,38 @@ impl Sender {
             Phase::Recovery if self.board.is_none() => {
                 self.window.cwnd = self.window.cwnd.saturating_add(config.mss);
             }
-            Phase::Recovery | Phase::Loss => {}
+            Phase::Loss => {
+                if self.detector.is_waiting() && self.judge(packet, false) == Meaning::LostAfterAll {
+                    // RFC 5682 §2.1 step 3a.
+                    self.nxt = self.una;
+                    self.window.cwnd = 3 * config.mss;
+                }
+            }
+            Phase::Recovery => {}
+        }
+    }
+
+    /// What an ACK tells about the last timeout.
+    fn judge(&mut self, packet: &Packet, advances: bool) -> Meaning {
+        let echo = packet.is(Packet::TIMESTAMPS).then_some(packet.timestamps.1);
+        let more = self.max < self.limit() && self.max < self.right;
+        self.detector.handle_ack(advances, self.una >= self.recover, more, echo)
+    }
+
+    /// Nothing was lost: goes on after what has been sent. F-RTO keeps the halved threshold for a window (Vasudevan §3.2),
+    /// Eifel restores both, without a burst (RFC 4015 §3.2).
+    fn undo_timeout(&mut self, bytes: u32, config: &TcpConfig) {
+        self.counters.undone += 1;
+        self.nxt = self.max;
+        self.phase = Phase::Open;
+        self.timed_out = u64::MAX;
+        if config.spurious == Method::Eifel {
+            let flight = u32::try_from(self.in_flight()).unwrap_or(u32::MAX);
+            let no_burst = flight.saturating_add(bytes.min(config.initial_window));
+            self.window.ssthresh = self.before_timeout.ssthresh;
+            self.window.cwnd = self.before_timeout.cwnd.min(no_burst).max(config.mss);
+        } else {
+            self.window.cwnd = self.window.ssthresh;
         }
     }
 
@@ -475,11 +524,13 @@ impl Sender {
         }
         // RFC 5681 §3.1: a segment that times out again does not halve the threshold again.
         if self.una != self.timed_out {
+            self.before_timeout = self.window;
             let flight = self.max - self.una;
             self.window.ssthresh = self.congestion.after_timeout(&self.window, flight, config);
         }
         self.timed_out = self.una;
         self.rto.handle_timeout(&config.rto);
+        self.detector.handle_timeout();
         self.window.cwnd = config.mss;
         self.phase = Phase::Loss;
         self.recover = self.max;
@@ -648,6 +699,9 @@ impl Sender {
         }
         if start < self.max {
             bits |= Packet::RETRANSMISSION;
+            if self.detector.is_waiting() {
+                self.detector.handle_retransmission(timestamp(now));
+            }
             if len > 0 {
                 self.counters.retransmits += 1;
                 self.counters.fast_retransmits += u64::from(self.phase == Phase::Recovery);
