@@ -27,7 +27,7 @@
 
 array set par {
     rate 1e9 rtt 120e-6 buffer 96000 mss 1460 senders 8 bytes 64000 block 0 rounds 20
-    jitter 20e-6 seed 1 rtomin 0.2 rtoinit 1.0 iw 2 persistent 1 scheme newreno limited_transmit 0 timestamps 0 monitor 1 limit_s 40000 verbose 0
+    jitter 20e-6 seed 1 rtomin 0.2 rtoinit 1.0 iw 2 persistent 1 scheme newreno limited_transmit 0 timestamps 0 monitor 1 all_headers 0 limit_s 40000 verbose 0
 }
 foreach arg $argv {
     if {![regexp {^([a-z_]+)=(.+)$} $arg -> key value] || ![info exists par($key)]} {
@@ -53,9 +53,11 @@ if {$N < 1 || $rounds < 1 || $par(rate) <= 0} {
 set bytes [expr {$par(block) > 0 ? $par(block) / $N : $par(bytes)}]
 set segments [expr {int(ceil($bytes / double($par(mss))))}]
 
-# Headers of protocols that are not used would cost memory and time in every packet.
-remove-all-packet-headers
-add-packet-header IP TCP Flags
+# Headers of protocols that are not used cost memory and time in every packet; ns-2 as it comes has them all.
+if {!$par(all_headers)} {
+    remove-all-packet-headers
+    add-packet-header IP TCP Flags
+}
 set ns [new Simulator]
 
 Agent/TCP set singledup_ [expr {int($par(limited_transmit))}]

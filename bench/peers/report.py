@@ -121,7 +121,7 @@ def _speed_table() -> str:
         for name, got in point["simulators"].items():
             rates = got["rates"]
             spread = f"{min(rates):,.0f}, **{medians[name]:,.0f}**, {max(rates):,.0f}"
-            faster = "" if name == "ackgate" else f"{medians['ackgate'] / medians[name]:.0f} x"
+            faster = "" if name == "ackgate" else f"{medians['ackgate'] / medians[name]:.3g} x"
             events = f"{got['events_per_packet']:.2f}" if got["events_per_packet"] else ""
             lines.append(f"| {point['setting']} | {point['senders']} | {name} | {spread} | {faster} | {events} "
                          f"| {got['peak_kib'] / 1024:.1f} MiB |")
