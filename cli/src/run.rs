@@ -9,6 +9,7 @@ use crate::units::{parse_bytes, parse_rate, parse_time};
 use ackgate_control::pac::{Config, Hold, Requests};
 use ackgate_control::units::{Span, Time};
 use ackgate_linux::{Guard, Options, Outcome, Snapshot, Summary};
+use ackgate_linux::{attach, hold};
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 
@@ -81,6 +82,28 @@ impl fmt::Display for Buffer {
     }
 }
 
+/// How held ACKs leave the kernel's path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum HoldChoice {
+    /// The cheapest that this host supports.
+    Auto,
+    /// Copied to a BPF ring buffer.
+    Ring,
+    /// Redirected to a virtual device that the daemon reads.
+    Redirect,
+}
+
+/// How the programs are attached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum AttachChoice {
+    /// tcx where the kernel has it, else clsact.
+    Auto,
+    /// tcx links (Linux 6.6).
+    Tcx,
+    /// Filters on a clsact qdisc.
+    Clsact,
+}
+
 /// Arguments of `ackgate run`.
 #[derive(Args)]
 pub(crate) struct Arguments {
@@ -113,6 +136,14 @@ pub(crate) struct Arguments {
     /// What decides when an ACK may leave.
     #[arg(long, value_enum, default_value = "pac", overrides_with = "guard")]
     guard: Policy,
+
+    /// How held ACKs leave the kernel's path.
+    #[arg(long, value_enum, default_value = "auto")]
+    hold: HoldChoice,
+
+    /// How the BPF programs are attached to the interface.
+    #[arg(long, value_enum, default_value = "auto")]
+    attach: AttachChoice,
 
     /// Have the kernel measure the BPF programs' run time per packet, which itself costs a little.
     #[arg(long)]
@@ -181,8 +212,18 @@ fn options(arguments: &Arguments) -> anyhow::Result<Options> {
         if batch > buffer / 2 {
             return Err(refuse(format!("--batch {batch} is more than half the buffer of {} bytes", buffer)));
         }
-        options.batch = batch;
+        options.batch = Some(batch);
     }
+    options.hold = match arguments.hold {
+        HoldChoice::Auto => hold::Choice::Auto,
+        HoldChoice::Ring => hold::Choice::Ring,
+        HoldChoice::Redirect => hold::Choice::Redirect,
+    };
+    options.attach = match arguments.attach {
+        AttachChoice::Auto => attach::Choice::Auto,
+        AttachChoice::Tcx => attach::Choice::Tcx,
+        AttachChoice::Clsact => attach::Choice::Clsact,
+    };
     options.bpf_stats = arguments.bpf_stats;
     Ok(options)
 }

@@ -1,30 +1,158 @@
 //! Putting the programs on the device, so that they are gone when this process is.
+//!
+//! tcx links (Linux 6.6) end with their descriptors, hence with the process, however that ends. Older kernels only have
+//! filters on a clsact qdisc, which stay until somebody removes them: there, a small janitor process waits for the end of
+//! a pipe whose other end only we hold, and cleans up if we could not.
 
-use std::os::fd::OwnedFd;
+use std::io::Write;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+
+use libbpf_rs::{TC_EGRESS, TC_INGRESS, TcAttachPoint, TcHook, TcHookBuilder};
 
 use crate::datapath::Datapath;
 use crate::device::Device;
 use crate::error::Error;
 use crate::sys::{self, Side};
 
+/// How to attach.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Choice {
+    /// tcx where the kernel has it, else clsact.
+    #[default]
+    Auto,
+    /// tcx links.
+    Tcx,
+    /// Filters on a clsact qdisc.
+    Clsact,
+}
+
+/// Priority and handle of our filters: first in line, and recognisable, so that what a crash left is replaced.
+const PRIORITY: u32 = 1;
+const HANDLE: u32 = 0xacc;
+
+const WHAT: &str = "attach the programs to the device";
+
 /// Programs on a device; dropping it takes them off.
 #[derive(Debug)]
-pub struct Attachment {
-    _ingress: OwnedFd,
-    _egress: OwnedFd,
+pub enum Attachment {
+    /// By links.
+    Tcx {
+        /// Accounts what arrives.
+        ingress: OwnedFd,
+        /// Passes or holds what leaves.
+        egress: OwnedFd,
+    },
+    /// By filters.
+    Clsact(Clsact),
 }
 
 impl Attachment {
-    /// Attaches by tcx links. They end with their descriptors, hence with the process.
+    /// Attaches by tcx links.
     ///
     /// # Errors
     /// When the kernel has no tcx (before Linux 6.6), or this process may not.
     pub fn tcx(device: &Device, datapath: &Datapath) -> Result<Self, Error> {
-        const WHAT: &str = "attach the programs to the device";
         let link = |program, side| sys::link_tcx(program, device.index, side).map_err(|e| Error::from_io(WHAT, e));
-        // Arrivals first: what is charged before they are counted would be owed for ever (well, until it decays).
+        // Arrivals first: what is charged before they are counted would be owed until it decays.
         let ingress = link(datapath.ingress(), Side::Ingress)?;
         let egress = link(datapath.egress(), Side::Egress)?;
-        Ok(Self { _ingress: ingress, _egress: egress })
+        Ok(Self::Tcx { ingress, egress })
     }
+
+    /// Attaches by filters on a clsact qdisc.
+    ///
+    /// # Errors
+    /// When the kernel has no clsact, `tc` is missing, or this process may not.
+    pub fn clsact(device: &Device, datapath: &Datapath) -> Result<Self, Error> {
+        Clsact::new(device, datapath).map(Self::Clsact)
+    }
+}
+
+/// Filters on a device.
+#[derive(Debug)]
+pub struct Clsact {
+    filters: Vec<TcHook>,
+    /// The qdisc was made by us.
+    qdisc: Option<TcHook>,
+    janitor: Child,
+}
+
+impl Clsact {
+    fn new(device: &Device, datapath: &Datapath) -> Result<Self, Error> {
+        let hook = |program: BorrowedFd<'_>, point: TcAttachPoint| {
+            let mut builder = TcHookBuilder::new(program);
+            builder.ifindex(device.index).replace(true).handle(HANDLE).priority(PRIORITY);
+            builder.hook(point)
+        };
+        let mut qdisc = hook(datapath.ingress(), TC_INGRESS | TC_EGRESS);
+        let made = !has_clsact(device)?;
+        qdisc.create().map_err(|error| Error::from_bpf("make a clsact qdisc on the device", &error))?;
+        // The janitor first: from now on there is something to clean up.
+        let janitor =
+            janitor(device, made).map_err(|source| Error::from_io("start the janitor (sh and tc)", source))?;
+        let mut clsact = Self { filters: Vec::new(), qdisc: made.then_some(qdisc), janitor };
+        for (program, point) in [(datapath.ingress(), TC_INGRESS), (datapath.egress(), TC_EGRESS)] {
+            let filter = hook(program, point).attach().map_err(|error| Error::from_bpf(WHAT, &error))?;
+            clsact.filters.push(filter);
+        }
+        Ok(clsact)
+    }
+}
+
+impl Drop for Clsact {
+    fn drop(&mut self) {
+        let mut clean = true;
+        for filter in &mut self.filters {
+            clean &= filter.detach().is_ok();
+        }
+        if let Some(qdisc) = &mut self.qdisc {
+            clean &= qdisc.destroy().is_ok();
+        }
+        if let Some(mut pipe) = self.janitor.stdin.take()
+            && clean
+        {
+            // Told that all is clean it ends; else the end of the pipe makes it try again.
+            let _ = pipe.write_all(b"clean\n");
+        }
+        let _ = self.janitor.wait();
+    }
+}
+
+/// Whether the device has a clsact qdisc already.
+fn has_clsact(device: &Device) -> Result<bool, Error> {
+    let output = Command::new("tc")
+        .args(["qdisc", "show", "dev", &device.name, "clsact"])
+        .output()
+        .map_err(|source| Error::from_io("ask tc (package iproute2) for the device's qdiscs", source))?;
+    Ok(String::from_utf8_lossy(&output.stdout).contains("clsact"))
+}
+
+/// Starts the janitor. It is out of reach of the terminal's signals.
+fn janitor(device: &Device, remove_qdisc: bool) -> std::io::Result<Child> {
+    const SCRIPT: &str = r#"
+        trap '' INT TERM HUP
+        read -r _ && exit 0
+        for side in ingress egress; do tc filter del dev "$1" "$side" protocol all pref "$2" handle "$3" bpf; done
+        [ "$4" = keep ] || tc qdisc del dev "$1" clsact
+    "#;
+    Command::new("sh")
+        .args(["-c", SCRIPT, "ackgate-janitor", &device.name, &PRIORITY.to_string(), &format!("{HANDLE:#x}")])
+        .arg(if remove_qdisc { "remove" } else { "keep" })
+        .process_group(0)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+}
+
+/// Puts the programs on the device, the way that was chosen.
+pub(crate) fn attach(clsact: bool, device: &Device, datapath: &Datapath) -> Result<Attachment, Error> {
+    if clsact { Attachment::clsact(device, datapath) } else { Attachment::tcx(device, datapath) }
+}
+
+/// Whether this kernel has tcx: tried with the smallest program there is.
+pub(crate) fn kernel_has_tcx() -> bool {
+    sys::smallest_program().is_ok_and(|program| sys::link_tcx(program.as_fd(), 1, Side::Ingress).is_ok())
 }

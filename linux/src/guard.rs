@@ -21,11 +21,11 @@ use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::time::TimeSpec;
 use serde::Serialize;
 
-use crate::attach::Attachment;
+use crate::attach::{self, Attachment};
 use crate::datapath::{Datapath, Take};
 use crate::device::{Claim, Device};
 use crate::error::Error;
-use crate::hold::{Arrival, Hold, Ring};
+use crate::hold::{self, Arrival, Hold, Pair, Redirect, Ring};
 use crate::sweep::{self, Sweeper};
 use crate::sys;
 
@@ -43,8 +43,13 @@ pub struct Options {
     pub device: String,
     /// PAC's parameters.
     pub pac: Config,
-    /// Budget in bytes that is asked for at once when less would do; 0 wakes the daemon for each ACK.
-    pub batch: u64,
+    /// Budget in bytes that is asked for at once when less would do; 0 wakes the daemon for each ACK. Without it: a
+    /// sixteenth of the threshold.
+    pub batch: Option<u64>,
+    /// How held frames are taken.
+    pub hold: hold::Choice,
+    /// How the programs are attached.
+    pub attach: attach::Choice,
     /// Have the kernel measure the programs' run time, which costs some itself.
     pub bpf_stats: bool,
 }
@@ -53,7 +58,14 @@ impl Options {
     /// PAC as published in front of a switch port with `buffer` bytes, on `device`.
     #[must_use]
     pub fn new(device: &str, buffer: u64) -> Self {
-        Self { device: device.to_owned(), pac: Config::new(buffer), batch: buffer / 16, bpf_stats: false }
+        Self {
+            device: device.to_owned(),
+            pac: Config::new(buffer),
+            batch: None,
+            hold: hold::Choice::Auto,
+            attach: attach::Choice::Auto,
+            bpf_stats: false,
+        }
     }
 }
 
@@ -134,10 +146,18 @@ pub struct Summary {
     pub corrections: u64,
     /// Wire bytes that were charged and never came.
     pub voided: u64,
+    /// Entries of the flow table that were used: connections at once, at most.
+    pub connections: u64,
     /// Connections that found no room in the flow table.
     pub unguarded: u64,
     /// Frames that should have been held but passed.
     pub overflow: u64,
+    /// Frames of other protocols, which passed.
+    pub not_tcp: u64,
+    /// IP fragments, which passed.
+    pub fragments: u64,
+    /// Frames whose headers do not add up, which passed.
+    pub malformed: u64,
     /// Released frames that the device would not take.
     pub lost: u64,
     /// Wake-ups of the daemon.
@@ -181,14 +201,28 @@ impl Guard {
         options.pac.validate().map_err(|error| Error::Settings(error.to_string()))?;
         let device = Device::find(&options.device)?;
         let claim = device.claim()?;
-        let datapath = Datapath::load(&options.pac, Take::Vanish, false)?;
-        let hold = Box::new(Ring::new(&device, &datapath)?);
+        let clsact = match options.attach {
+            attach::Choice::Auto => !attach::kernel_has_tcx(),
+            attach::Choice::Tcx => false,
+            attach::Choice::Clsact => true,
+        };
+        let pair = (options.hold == hold::Choice::Redirect).then(|| Pair::new(&device)).transpose()?;
+        let take = match &pair {
+            Some(pair) => Take::Redirect(pair.near),
+            None if clsact => Take::Stolen,
+            None => Take::Vanish,
+        };
+        let datapath = Datapath::load(&options.pac, take, false)?;
+        let hold: Box<dyn Hold> = match pair {
+            Some(pair) => Box::new(Redirect::new(&device, &datapath, pair)?),
+            None => Box::new(Ring::new(&device, &datapath)?),
+        };
         let stats = options.bpf_stats.then(sys::RunTimeStats::enable).transpose();
         let stats = stats.map_err(|source| Error::from_io("have the kernel measure the programs", source))?;
         sys::precise_timers();
         let now = sys::now();
         datapath.shared().gate().heartbeat.set(now.0);
-        let attachment = Attachment::tcx(&device, &datapath)?;
+        let attachment = attach::attach(clsact, &device, &datapath)?;
         Ok(Self {
             options,
             device,
@@ -254,8 +288,9 @@ impl Guard {
         let gate = shared.gate();
         let wanted = gate.wanted.get();
         // If the wish comes true in between, it has been cleared and we have been woken: then it stays cleared.
-        if wanted > 0 && wanted < options.batch && gate.wanted.replace(wanted, options.batch) {
-            self.again = gate.admits(options.batch);
+        let batch = options.batch.unwrap_or(gate.threshold.get() / 16);
+        if wanted > 0 && wanted < batch && gate.wanted.replace(wanted, batch) {
+            self.again = gate.admits(batch);
         }
     }
 
@@ -278,12 +313,13 @@ impl Guard {
         let seconds = i64::try_from(span / 1_000_000_000).unwrap_or(i64::MAX);
         // Below a billion.
         let timeout = TimeSpec::new(seconds, (span % 1_000_000_000) as i64);
-        let mut fds = [PollFd::new(self.hold.poll_fd(), PollFlags::POLLIN), PollFd::new(stop, PollFlags::POLLIN)];
+        let readable = |fd| PollFd::new(fd, PollFlags::POLLIN);
+        let mut fds = [readable(stop), readable(self.datapath.ring().as_fd()), readable(self.hold.poll_fd())];
         match ppoll(&mut fds, Some(timeout), None) {
             Ok(_) | Err(nix::errno::Errno::EINTR) => {}
             Err(errno) => return Err(Error::from_errno("wait for held frames", errno)),
         }
-        let stopped = fds[1].any() == Some(true);
+        let stopped = fds[0].any() == Some(true);
         self.wakeups += 1;
         Ok(stopped)
     }
@@ -333,8 +369,12 @@ impl Guard {
             arrivals: gate.arrivals.get(),
             corrections: gate.corrections.get(),
             voided: gate.voided.get(),
+            connections: books.fresh.get(),
             unguarded: books.unguarded.get(),
             overflow: books.overflow.get(),
+            not_tcp: books.not_tcp.get(),
+            fragments: books.fragments.get(),
+            malformed: books.malformed.get(),
             lost: self.hold.lost(),
             wakeups: self.wakeups,
             daemon_cpu_s,

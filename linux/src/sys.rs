@@ -34,6 +34,26 @@ pub(crate) fn link_tcx(program: BorrowedFd<'_>, ifindex: i32, side: Side) -> io:
     owned(fd)
 }
 
+/// Loads a tc program that passes every packet on: `r0 = -1; exit`.
+pub(crate) fn smallest_program() -> io::Result<OwnedFd> {
+    let mut instructions = [libbpf_sys::bpf_insn::default(); 2];
+    instructions[0].code = (libbpf_sys::BPF_ALU64 | libbpf_sys::BPF_MOV | libbpf_sys::BPF_K) as u8;
+    instructions[0].imm = -1;
+    instructions[1].code = (libbpf_sys::BPF_JMP | libbpf_sys::BPF_EXIT) as u8;
+    // SAFETY: two instructions, alive during the call, and terminated strings; null stands for default options.
+    let fd = unsafe {
+        libbpf_sys::bpf_prog_load(
+            libbpf_sys::BPF_PROG_TYPE_SCHED_CLS,
+            c"ackgate_probe".as_ptr(),
+            c"GPL".as_ptr(),
+            instructions.as_ptr(),
+            instructions.len() as libbpf_sys::size_t,
+            std::ptr::null_mut(),
+        )
+    };
+    owned(fd)
+}
+
 /// Takes over a descriptor from a function that returns a negative errno on failure.
 fn owned(fd: RawFd) -> io::Result<OwnedFd> {
     if fd < 0 {
@@ -133,6 +153,59 @@ pub(crate) fn send_frames(socket: &OwnedFd, frames: &[Vec<u8>]) -> io::Result<us
     // does not write to them.
     let sent = unsafe { libc::sendmmsg(socket.as_raw_fd(), headers.as_mut_ptr(), count as u32, libc::MSG_DONTWAIT) };
     usize::try_from(sent).map_err(|_| io::Error::last_os_error())
+}
+
+/// Frames that one [`receive_frames`] takes at most, and bytes of each.
+pub(crate) const RECEIVE_BATCH: usize = 64;
+pub(crate) const RECEIVE_BYTES: usize = 1536;
+
+/// Opens a packet socket that receives everything on one device.
+pub(crate) fn raw_receiver(ifindex: i32) -> io::Result<OwnedFd> {
+    // SAFETY: plain integers. Protocol 0 receives nothing until the socket is bound.
+    let fd = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK, 0) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let socket = owned(fd)?;
+    nix::sys::socket::setsockopt(&socket, nix::sys::socket::sockopt::RcvBufForce, &(8 << 20))?;
+    bind_packet(&socket, ifindex, libc::ETH_P_ALL as u16)?;
+    Ok(socket)
+}
+
+/// Receives what is there, up to [`RECEIVE_BATCH`] frames of up to [`RECEIVE_BYTES`], into `buffer`, one after the other
+/// at that distance; calls `each` for every frame and returns how many there were.
+pub(crate) fn receive_frames(socket: &OwnedFd, buffer: &mut [u8], mut each: impl FnMut(&[u8])) -> io::Result<usize> {
+    let mut pieces = [libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 }; RECEIVE_BATCH];
+    // SAFETY: all-zero message headers are valid.
+    let mut headers: [libc::mmsghdr; RECEIVE_BATCH] = unsafe { std::mem::zeroed() };
+    let mut room = 0;
+    for ((slot, piece), header) in buffer.chunks_exact_mut(RECEIVE_BYTES).zip(&mut pieces).zip(&mut headers) {
+        piece.iov_base = slot.as_mut_ptr().cast();
+        piece.iov_len = slot.len();
+        header.msg_hdr.msg_iov = &raw mut *piece;
+        header.msg_hdr.msg_iovlen = 1;
+        room += 1;
+    }
+    // SAFETY: `room` headers point at as many pieces, which point into `buffer`; all are alive during the call.
+    let received = unsafe {
+        libc::recvmmsg(socket.as_raw_fd(), headers.as_mut_ptr(), room, libc::MSG_DONTWAIT, std::ptr::null_mut())
+    };
+    let received = usize::try_from(received).map_err(|_| io::Error::last_os_error())?;
+    for (slot, header) in buffer.chunks_exact(RECEIVE_BYTES).zip(&headers).take(received) {
+        each(&slot[..(header.msg_len as usize).min(RECEIVE_BYTES)]);
+    }
+    Ok(received)
+}
+
+/// Runs `inside` in a new network namespace, on a thread of its own; the namespace lives as long as what holds on to it.
+pub(crate) fn in_new_namespace<T: Send>(inside: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
+    std::thread::scope(|scope| {
+        let run = move || {
+            nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNET)?;
+            inside()
+        };
+        scope.spawn(run).join().unwrap_or_else(|_| Err(io::Error::other("the thread in the new namespace panicked")))
+    })
 }
 
 /// While this lives, the kernel measures the run time of every BPF program (Linux 5.8).

@@ -156,6 +156,7 @@ static __always_inline void describe(const struct __sk_buff *skb, const struct o
 {
 	held->time = now;
 	held->flow = id;
+	held->magic = bpf_htons(HELD_MAGIC);
 	held->ack = out->ack;
 	held->frame_length = skb->len;
 	held->tag = skb->vlan_present ? skb->vlan_tci : 0;

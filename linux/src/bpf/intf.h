@@ -165,8 +165,10 @@ enum take {
 struct held {
 	__u64 time;
 	__u32 flow;
-	__u32 ack;
+	/* HELD_MAGIC in network order, where a network stack that is handed this as a frame looks for the protocol. */
+	__u16 magic;
 	__u16 frame_length;
+	__u32 ack;
 	__u16 window;
 	/* Tag control information that travels beside the frame, and its protocol in host order; protocol 0 for none. */
 	__u16 tag;
@@ -176,9 +178,11 @@ struct held {
 	/* HELD_* */
 	__u8 bits;
 	__u8 shift;
-	__u8 reserved[5];
+	__u8 reserved[3];
 };
 
+/* Local experimental Ethertype 1 (IEEE 802-2014 section 9.2.4). */
+#define HELD_MAGIC 0x88b5
 /* The frame carries ECN-Echo. */
 #define HELD_ECE 1
 /* The frame carries payload. */

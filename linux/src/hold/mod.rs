@@ -1,5 +1,7 @@
 //! Hold back-ends: how a frame gets from tc egress to the scheduler, and from there onto the wire.
 
+mod inbox;
+mod redirect;
 mod ring;
 
 use std::fmt;
@@ -11,6 +13,7 @@ use ackgate_control::segment::Edit;
 use ackgate_control::seq::SeqNumber;
 use ackgate_control::units::Time;
 
+pub(crate) use redirect::{Pair, Redirect};
 #[cfg(test)]
 pub(crate) use ring::Reader;
 pub(crate) use ring::Ring;
@@ -26,6 +29,18 @@ pub struct Arrival {
     pub out: Outgoing,
     /// When it was taken.
     pub time: Time,
+}
+
+/// Which back-end to use.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Choice {
+    /// The cheapest that this host supports.
+    #[default]
+    Auto,
+    /// Frames are copied to a BPF ring buffer.
+    Ring,
+    /// Frames are redirected to a virtual device that the daemon reads.
+    Redirect,
 }
 
 /// Where held frames are, and how they come back.
@@ -67,14 +82,21 @@ pub(crate) struct Header {
     pub(crate) tag: Option<[u8; 4]>,
 }
 
+/// `HELD_MAGIC` of `intf.h`.
+const MAGIC: u16 = 0x88b5;
+
 impl Header {
     /// Reads the header and the frame behind it; `None` for anything else, which only a mismatch of versions could be.
     pub(crate) fn split(record: &[u8]) -> Option<(Self, &[u8])> {
         let (time, rest) = record.split_first_chunk::<8>()?;
         let (flow, rest) = rest.split_first_chunk::<4>()?;
+        let (&[m0, m1, l0, l1], rest) = rest.split_first_chunk::<4>()?;
         let (ack, rest) = rest.split_first_chunk::<4>()?;
-        let (&[l0, l1, w0, w1, t0, t1, p0, p1], rest) = rest.split_first_chunk::<8>()?;
-        let (&[class, bits, shift, ..], rest) = rest.split_first_chunk::<8>()?;
+        let (&[w0, w1, t0, t1, p0, p1, class, bits], rest) = rest.split_first_chunk::<8>()?;
+        let (&[shift, ..], rest) = rest.split_first_chunk::<4>()?;
+        if u16::from_be_bytes([m0, m1]) != MAGIC {
+            return None;
+        }
         let frame_length = usize::from(u16::from_ne_bytes([l0, l1]));
         let protocol = u16::from_ne_bytes([p0, p1]);
         let tag = (protocol != 0).then(|| {
@@ -119,11 +141,13 @@ mod tests {
         let mut record = Vec::new();
         record.extend_from_slice(&7_u64.to_ne_bytes());
         record.extend_from_slice(&8_u32.to_ne_bytes());
+        record.extend_from_slice(&MAGIC.to_be_bytes());
+        record.extend_from_slice(&3_u16.to_ne_bytes());
         record.extend_from_slice(&9_u32.to_ne_bytes());
-        for field in [3_u16, 501, 0x200a, 0x8100] {
+        for field in [501_u16, 0x200a, 0x8100] {
             record.extend_from_slice(&field.to_ne_bytes());
         }
-        record.extend_from_slice(&[5, 7, 9, 0, 0, 0, 0, 0]);
+        record.extend_from_slice(&[5, 7, 9, 0, 0, 0]);
         let head = record.len();
         assert_eq!(head, 32, "struct held");
         record.extend_from_slice(b"abcpadding");

@@ -9,37 +9,12 @@ use ackgate_control::policy::PacketId;
 use ackgate_control::segment::Edit;
 use libbpf_rs::{RingBuffer, RingBufferBuilder};
 
-use super::{Arrival, Header, Hold};
+use super::inbox::Inbox;
+use super::{Arrival, Hold};
 use crate::datapath::Datapath;
 use crate::device::Device;
 use crate::emitter::Emitter;
 use crate::error::Error;
-use crate::frames::Frames;
-
-/// Where a VLAN tag belongs in a frame: after the two MAC addresses.
-const TAG_OFFSET: usize = 12;
-
-#[derive(Default)]
-struct Inbox {
-    frames: Frames,
-    arrivals: Vec<Arrival>,
-}
-
-impl Inbox {
-    fn take(&mut self, record: &[u8]) {
-        let Some((header, frame)) = Header::split(record) else { return };
-        let packet = match (&header.tag, frame.split_at_checked(TAG_OFFSET)) {
-            (Some(tag), Some((addresses, rest))) => {
-                let mut head = [0; TAG_OFFSET + 4];
-                head[..TAG_OFFSET].copy_from_slice(addresses);
-                head[TAG_OFFSET..].copy_from_slice(tag);
-                self.frames.insert(&head, rest)
-            }
-            _ => self.frames.insert(frame, &[]),
-        };
-        self.arrivals.push(Arrival { packet, flow: header.flow, out: header.out, time: header.time });
-    }
-}
 
 /// The reading end of the ring.
 pub(crate) struct Reader {
@@ -109,19 +84,15 @@ impl Hold for Ring {
     }
 
     fn release(&mut self, packet: PacketId, edit: &Edit) {
-        let spare = self.emitter.spare();
-        let frame = self.reader.inbox.borrow_mut().frames.remove(packet, spare);
-        self.emitter.push(frame, edit);
+        self.reader.inbox.borrow_mut().release(packet, edit, &mut self.emitter);
     }
 
     fn split(&mut self, packet: PacketId, edit: &Edit) {
-        let frame = self.reader.inbox.borrow_mut().frames.replace_with_bare_ack(packet);
-        self.emitter.push(frame, edit);
+        self.reader.inbox.borrow_mut().split(packet, edit, &mut self.emitter);
     }
 
     fn discard(&mut self, packet: PacketId) {
-        let frame = self.reader.inbox.borrow_mut().frames.remove(packet, Vec::new());
-        self.emitter.recycle(frame);
+        self.reader.inbox.borrow_mut().discard(packet, &mut self.emitter);
     }
 
     fn flush(&mut self) {

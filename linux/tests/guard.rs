@@ -1,0 +1,166 @@
+//! The guard on a real interface: two namespaces joined by a pair of virtual devices, real TCP between them.
+//!
+//! Needs root; says so and passes where it cannot run.
+
+#![allow(clippy::unwrap_used, reason = "a panic in a test is the failure report")]
+
+mod world;
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::time::Duration;
+
+use ackgate_control::pac::Config;
+use ackgate_control::segment::{Flags, Segment};
+use ackgate_control::seq::SeqNumber;
+use ackgate_control::wire::{Direction, emit};
+use ackgate_linux::{Options, Summary, attach, hold};
+use world::{DEVICE, RECEIVER_V4, RECEIVER_V6, SENDER_V4, World, flow_key};
+
+/// Bytes that each sender sends.
+const BYTES: usize = 150_000;
+
+/// Eight senders at once to the guarded receiver; panics unless every byte arrives.
+fn incast(world: &World, to: impl Into<std::net::IpAddr>) {
+    let to = to.into();
+    let listener = world.receiver(|| TcpListener::bind((to, 0))).unwrap();
+    let address = SocketAddr::new(to, listener.local_addr().unwrap().port());
+    std::thread::scope(|scope| {
+        for sender in 0..8_u8 {
+            let stream = world.sender(|| TcpStream::connect_timeout(&address, Duration::from_secs(10))).unwrap();
+            scope.spawn(move || {
+                let mut stream = stream;
+                stream.write_all(&vec![sender; BYTES]).unwrap();
+            });
+        }
+        for _ in 0..8 {
+            let (mut stream, _) = listener.accept().unwrap();
+            stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+            scope.spawn(move || {
+                let mut data = Vec::new();
+                stream.read_to_end(&mut data).unwrap();
+                assert!(data.len() == BYTES && data.iter().all(|&byte| byte == data[0]));
+            });
+        }
+    });
+}
+
+fn options(pac: Config) -> Options {
+    let buffer = pac.buffer;
+    Options { pac, ..Options::new(DEVICE, buffer) }
+}
+
+#[test]
+fn every_way_to_hold_and_attach_delivers_everything_and_leaves_nothing() {
+    let Some(world) = World::new() else { return };
+    for (hold, name) in [(hold::Choice::Ring, "ring"), (hold::Choice::Redirect, "redirect")] {
+        for attach in [attach::Choice::Tcx, attach::Choice::Clsact] {
+            let before = world.receiver_state();
+            let guarded = Options { hold, attach, ..options(Config::new(8_000)) };
+            let (summary, ()) = world.guarded(guarded, || {
+                incast(&world, RECEIVER_V4);
+                incast(&world, RECEIVER_V6);
+            });
+            let what = format!("{name}, {attach:?}: {summary:?}");
+            assert_eq!(summary.hold, name, "{what}");
+            assert!(summary.released > 0, "a small budget must hold something: {what}");
+            assert_eq!(summary.lost, 0, "{what}");
+            assert_eq!(world.receiver_state(), before, "the device must be as it was: {what}");
+        }
+    }
+}
+
+#[test]
+fn an_open_gate_sends_nothing_to_user_space() {
+    let Some(world) = World::new() else { return };
+    let (summary, ()) = world.guarded(options(Config::new(64 << 20)), || incast(&world, RECEIVER_V4));
+    assert_eq!((summary.released, summary.held_max, summary.overflow), (0, 0, 0), "{summary:?}");
+    assert!(summary.arrivals > 0 && summary.passed > 0, "{summary:?}");
+}
+
+/// Frames that are no TCP, or no sense.
+fn junk() -> Vec<Vec<u8>> {
+    let segment = Segment { flags: Flags::ACK, payload: 200, ..Segment::default() };
+    let good = emit(&flow_key(9), &segment, Direction::Ingress);
+    let mut frames: Vec<Vec<u8>> = (14..good.len()).step_by(3).map(|length| good[..length].to_vec()).collect();
+    for at in 12..good.len().min(80) {
+        for bit in 0..8 {
+            let mut damaged = good.clone();
+            damaged[at] ^= 1 << bit;
+            frames.push(damaged);
+        }
+    }
+    let mut fragment = good.clone();
+    fragment[20] = 0x20;
+    frames.push(fragment);
+    for vlan in [10, 3 << 12 | 10] {
+        let key = ackgate_control::flow::FlowKey { vlan, ..flow_key(9) };
+        frames.push(emit(&key, &segment, Direction::Ingress));
+    }
+    frames
+}
+
+#[test]
+fn junk_and_a_flood_of_syns_harm_nobody() {
+    let Some(world) = World::new() else { return };
+    let syn = Segment { flags: Flags::SYN, seq: SeqNumber(1), window: 1000, mss: 1460, ..Segment::default() };
+    let (summary, ()): (Summary, ()) = world.guarded(options(Config::new(20_000)), || {
+        world.inject(&junk());
+        // Nobody listens on these ports, and nobody answers for these senders: half-open connections pile up.
+        let listener = world.receiver(|| TcpListener::bind((RECEIVER_V4, 5001))).unwrap();
+        let flood: Vec<Vec<u8>> =
+            (0..30_000_u16).map(|port| emit(&flow_key(1024 + port), &syn, Direction::Ingress)).collect();
+        world.inject(&flood);
+        drop(listener);
+        incast(&world, RECEIVER_V4);
+
+        let socket = world.receiver(|| UdpSocket::bind((RECEIVER_V4, 0))).unwrap();
+        socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        let from = world.sender(|| UdpSocket::bind((SENDER_V4, 0))).unwrap();
+        from.send_to(b"untouched", socket.local_addr().unwrap()).unwrap();
+        let mut data = [0; 64];
+        let (length, _) = socket.recv_from(&mut data).unwrap();
+        assert_eq!(&data[..length], b"untouched");
+    });
+    assert!(summary.malformed > 0 && summary.fragments > 0 && summary.not_tcp > 0, "{summary:?}");
+    assert!(
+        summary.connections <= u64::from(Config::new(20_000).max_half_open) + 100,
+        "a flood is bounded: {summary:?}"
+    );
+}
+
+#[test]
+fn ten_thousand_connections_fit() {
+    const CONNECTIONS: usize = 10_000;
+    let Some(world) = World::new() else { return };
+    if !world::allow_descriptors(2 * CONNECTIONS as u64 + 200) {
+        eprintln!("skipped: this process may not open {} descriptors", 2 * CONNECTIONS);
+        return;
+    }
+    let (summary, ()) = world.guarded(options(Config::new(96 << 10)), || {
+        let listener = world.receiver(|| TcpListener::bind((RECEIVER_V4, 0))).unwrap();
+        let address = listener.local_addr().unwrap();
+        let accepted = std::thread::spawn(move || {
+            let mut streams = Vec::new();
+            for _ in 0..CONNECTIONS {
+                let (mut stream, _) = listener.accept().unwrap();
+                let mut byte = [0];
+                stream.read_exact(&mut byte).unwrap();
+                streams.push(stream);
+            }
+            streams.len()
+        });
+        let streams = world.sender(|| {
+            let connect = |_| {
+                let mut stream = TcpStream::connect(address)?;
+                stream.write_all(&[1])?;
+                Ok(stream)
+            };
+            (0..CONNECTIONS).map(connect).collect::<std::io::Result<Vec<_>>>()
+        });
+        assert_eq!(streams.unwrap().len(), CONNECTIONS);
+        assert_eq!(accepted.join().unwrap(), CONNECTIONS);
+    });
+    assert!(summary.connections >= CONNECTIONS as u64 && summary.unguarded == 0, "{summary:?}");
+    assert!(summary.peak_rss_kb < 64 << 10 || cfg!(debug_assertions), "{summary:?}");
+}
