@@ -132,3 +132,17 @@ fn without_root_it_says_what_it_needs() {
     assert_eq!(output.status.code(), Some(2), "{}", text(&output));
     assert!(text(&output).contains("needs root"), "{}", text(&output));
 }
+
+#[test]
+fn the_demo_writes_a_page_also_without_the_kernel() {
+    let folder = tempfile::tempdir().unwrap();
+    let page = folder.path().join("deep/demo.html");
+    let output = ackgate(&["demo", "--simulate", "--connections", "4,64", "--rounds", "2", "--html"])
+        .arg(&page)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", text(&output));
+    assert!(text(&output).contains("Simulated, not measured"), "{}", text(&output));
+    let html = std::fs::read_to_string(page).unwrap();
+    assert!(html.contains("simulated") && html.matches("<polyline").count() == 4);
+}
