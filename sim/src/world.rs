@@ -305,15 +305,24 @@ impl<'a, O: Observer> World<'a, O> {
             let index = (event & ((1 << INDEX_BITS) - 1)) as usize;
             match event >> INDEX_BITS {
                 e if e == Event::Channel as u32 => prefetch(&self.channels, index),
-                e if e == Event::Timer as u32 => prefetch_all(&self.endpoints, index, ENDPOINT_LINES),
+                e if e == Event::Timer as u32 => {
+                    prefetch_all(&self.endpoints, index, ENDPOINT_LINES);
+                    prefetch(&self.endpoints, index ^ 1);
+                    prefetch(&self.connections, index / 2);
+                }
                 _ => {}
             }
         }
-        if let Some(event) = self.events.upcoming(0)
-            && event >> INDEX_BITS == Event::Channel as u32
-        {
-            let channel = &self.channels[(event & ((1 << INDEX_BITS) - 1)) as usize];
-            self.slab.prefetch(channel.head());
+        if let Some(event) = self.events.upcoming(0) {
+            let index = (event & ((1 << INDEX_BITS) - 1)) as usize;
+            match event >> INDEX_BITS {
+                e if e == Event::Channel as u32 => self.slab.prefetch(self.channels[index].head()),
+                e if e == Event::Timer as u32 => {
+                    let host = self.connections[index / 2].host[index & 1];
+                    prefetch(&self.channels, first_channel(host));
+                }
+                _ => {}
+            }
         }
     }
 
@@ -415,6 +424,7 @@ impl<'a, O: Observer> World<'a, O> {
         connection.alive -= 1;
         self.tally.arrived += 1;
         let (shim, known_as) = (connection.shim[side as usize], connection.known_as[side as usize]);
+        prefetch(&self.channels, first_channel(connection.host[side as usize]));
         let config = &self.configs[usize::from(connection.config)];
         if packet.is(Packet::PROBE) {
             if shim != NIL {
@@ -701,6 +711,11 @@ fn stamp(packet: &mut Packet, counter: &mut FlowCounter<u64>, now: Ps, largest: 
             packet.senders = m21::stamp(packet.senders, count).min(largest);
         }
     }
+}
+
+/// The channel that a host's packets enter first (see [`Plan`]).
+const fn first_channel(host: u32) -> usize {
+    2 * host as usize
 }
 
 fn apply(edit: Edit, packet: &mut Packet) {

@@ -208,6 +208,7 @@ impl Slab {
         let handle = self.free;
         self.free = self.packets[handle as usize].next;
         self.live += 1;
+        prefetch(&self.packets, self.free as usize);
         handle
     }
 

@@ -46,10 +46,10 @@ pub struct Endpoint {
     syn_now: bool,
     /// The pending timer event's time, [`Ps::NEVER`] when there is none; kept here for the event loop.
     pub timer_at: Ps,
-    /// What this end sends.
-    pub sender: Sender,
     /// What it has received.
     pub receiver: Receiver,
+    /// What this end sends; the rarely touched part of it comes last.
+    pub sender: Sender,
 }
 
 impl Endpoint {
