@@ -1,6 +1,7 @@
 //! The `ackgate` binary: arguments in, tables and reports out. Whatever is worth testing lives in the libraries.
 
 mod demo;
+mod doctor;
 mod exit;
 mod lab;
 mod load;
@@ -28,6 +29,8 @@ enum Command {
     Demo(demo::Arguments),
     /// Guards an interface in the foreground; Ctrl-C leaves it as it was. Needs root.
     Run(run::Arguments),
+    /// Tells what this host supports, which back-ends would be used, and how to get what is missing.
+    Doctor(doctor::Arguments),
     /// Real TCP load as in the papers: many senders, one receiver, barrier-synchronised rounds.
     #[command(subcommand)]
     Load(load::Command),
@@ -43,6 +46,7 @@ fn main() -> ExitCode {
     let done = match Cli::parse().command {
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Run(arguments) => run::run(&arguments),
+        Command::Doctor(arguments) => doctor::run(&arguments),
         Command::Load(command) => load::run(command),
         Command::Lab(command) => lab::run(command),
         Command::Sim(command) => sim::run(command),

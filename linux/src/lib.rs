@@ -15,6 +15,7 @@
 pub mod attach;
 pub mod datapath;
 pub mod device;
+pub mod doctor;
 pub mod error;
 pub mod guard;
 pub mod hold;

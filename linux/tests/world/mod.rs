@@ -1,5 +1,6 @@
 //! A sender's and a receiver's network namespace, joined by a pair of virtual devices; both go when this goes.
 
+#![allow(dead_code, reason = "each test uses its own part")]
 #![allow(clippy::unwrap_used, reason = "a panic in a test is the failure report")]
 
 use std::fs::File;

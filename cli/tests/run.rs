@@ -1,0 +1,154 @@
+//! `ackgate run` as its users and the lab see it: what it prints, how it ends, and what it leaves behind.
+//!
+//! What needs root says so and passes where it cannot run.
+
+#![allow(clippy::unwrap_used, reason = "a panic in a test is the failure report")]
+
+#[path = "../../linux/tests/world/mod.rs"]
+mod world;
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use std::time::Duration;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use world::{DEVICE, RECEIVER_V4, World};
+
+fn ackgate(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ackgate"));
+    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+/// Runs to the end; asserts that it refused with exit code 2 and said `what`.
+fn refused(output: &Output, what: &str) {
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains(what), "`{said}` does not say `{what}`");
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_with_the_reason() {
+    let cases: [(&[&str], &str); 6] = [
+        (&["--dev", "no-such-dev0", "--buffer", "96KB"], "no network interface `no-such-dev0`"),
+        (&["--dev", "lo", "--buffer", "96KB"], "loopback"),
+        (&["--dev", "lo", "--buffer", "1000"], "two full frames"),
+        (&["--dev", "lo", "--buffer", "96KB", "--max-hold", "1us"], "longest hold"),
+        (&["--dev", "lo", "--buffer", "96KB", "--max-hold", "1ms", "--rate", "1mbit"], "shorter than"),
+        (&["--dev", "lo", "--buffer", "96KB", "--batch", "90KB"], "half the buffer"),
+    ];
+    for (arguments, what) in cases {
+        refused(&ackgate(&[&["run"], arguments].concat()).output().unwrap(), what);
+    }
+}
+
+/// A guard that has said that it is ready.
+struct Run {
+    child: Child,
+    lines: BufReader<ChildStdout>,
+}
+
+impl Run {
+    fn start(world: &World, attach: &str) -> Self {
+        let arguments = ["run", "--dev", DEVICE, "--buffer", "8000", "--json", "--attach", attach];
+        let mut child = world.receiver(|| ackgate(&arguments).spawn()).unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap());
+        let mut run = Self { child, lines };
+        let ready = run.line();
+        assert_eq!((ready["event"].as_str(), ready["device"].as_str()), (Some("ready"), Some(DEVICE)), "{ready}");
+        run
+    }
+
+    fn line(&mut self) -> serde_json::Value {
+        let mut line = String::new();
+        self.lines.read_line(&mut line).unwrap();
+        serde_json::from_str(&line).unwrap_or_else(|error| {
+            let mut said = String::new();
+            let _ = self.child.stderr.take().map(|mut stderr| stderr.read_to_string(&mut said));
+            panic!("`{line}` is no event ({error}); it said: {said}")
+        })
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill(Pid::from_raw(self.child.id().cast_signed()), signal).unwrap();
+    }
+
+    /// Ends it as Ctrl-C would; returns its summary.
+    fn stop(mut self) -> serde_json::Value {
+        self.signal(Signal::SIGINT);
+        let summary = loop {
+            let line = self.line();
+            if line["event"] == "summary" {
+                break line;
+            }
+            assert_eq!(line["event"], "sample", "{line}");
+        };
+        assert!(self.child.wait().unwrap().success());
+        summary
+    }
+}
+
+/// Bytes that each of four senders sends.
+const BYTES: usize = 1_000_000;
+
+/// Four senders at once; `midway` is called when a part has arrived. Panics unless everything arrives.
+fn incast(world: &World, midway: impl FnOnce() + Send) {
+    let listener = world.receiver(|| TcpListener::bind((RECEIVER_V4, 0))).unwrap();
+    let address: SocketAddr = listener.local_addr().unwrap();
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            let mut stream = world.sender(|| TcpStream::connect_timeout(&address, Duration::from_secs(10))).unwrap();
+            scope.spawn(move || stream.write_all(&vec![7; BYTES]).unwrap());
+        }
+        let mut streams: Vec<TcpStream> = (0..4).map(|_| listener.accept().unwrap().0).collect();
+        let mut part = vec![0; BYTES / 10];
+        streams[0].read_exact(&mut part).unwrap();
+        midway();
+        for (index, mut stream) in streams.into_iter().enumerate() {
+            let read = if index == 0 { part.len() } else { 0 };
+            scope.spawn(move || {
+                stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+                let mut rest = Vec::new();
+                stream.read_to_end(&mut rest).unwrap();
+                assert_eq!(rest.len() + read, BYTES);
+            });
+        }
+    });
+}
+
+#[test]
+fn a_device_has_one_guard_and_ctrl_c_ends_it() {
+    let Some(world) = World::new() else { return };
+    let before = world.receiver_state();
+    let run = Run::start(&world, "auto");
+    let second = world.receiver(|| ackgate(&["run", "--dev", DEVICE, "--buffer", "96KB"]).output()).unwrap();
+    refused(&second, "is guarded already");
+    incast(&world, || ());
+    let summary = run.stop();
+    assert!(summary["released"].as_u64() > Some(0) && summary["hold_us"]["p99"].as_u64() > Some(0), "{summary}");
+    assert_eq!(world.receiver_state(), before);
+}
+
+#[test]
+fn a_kill_in_the_middle_of_an_incast_hurts_no_connection() {
+    let Some(world) = World::new() else { return };
+    for attach in ["tcx", "clsact"] {
+        let before = world.receiver_state();
+        let mut run = Run::start(&world, attach);
+        incast(&world, || {
+            run.signal(Signal::SIGKILL);
+        });
+        run.child.wait().unwrap();
+        // The janitor needs a moment; without it this would go on for ever.
+        let until = std::time::Instant::now() + Duration::from_secs(30);
+        while world.receiver_state() != before {
+            assert!(std::time::Instant::now() < until, "{attach} left: {}", world.receiver_state());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let again = Run::start(&world, attach);
+        incast(&world, || ());
+        again.stop();
+    }
+}
