@@ -75,7 +75,7 @@ pub(crate) struct Shape {
     /// New connections in every round; otherwise they are kept.
     #[arg(long, conflicts_with = "push")]
     pub(crate) fresh: bool,
-    /// Senders' congestion control, for example reno, cubic or bbr. Default: what the senders' host has.
+    /// Senders' congestion control, for example reno, cubic or bbr. Default: what the senders' host has, in the lab reno.
     #[arg(long)]
     pub(crate) cc: Option<String>,
     /// Time limit for all rounds together.

@@ -64,7 +64,7 @@ pub struct IncastConfig {
     pub rounds: u32,
     /// Rounds before them.
     pub warmup: u32,
-    /// Senders' congestion control; `None` keeps the kernel's default.
+    /// Senders' congestion control; `None` is reno, as in the papers and as the testbed's hosts are set.
     pub cc: Option<String>,
     /// Clamp of the segment size.
     pub mss: Option<u32>,
@@ -354,7 +354,7 @@ impl Lab {
             rounds: load.rounds,
             rounds_asked: load.rounds_asked,
             guard: config.guard.as_ref().map_or_else(|| "none".into(), |g| g.policy.clone()),
-            cc: config.cc.clone().unwrap_or_else(|| "default".into()),
+            cc: config.cc.clone().unwrap_or_else(|| "reno".into()),
             rate_mbps: spec.rate as f64 / 1e6,
             buffer: spec.buffer,
             goodput_mbps: load.goodput_mbps,

@@ -198,9 +198,13 @@ fn on_the_kernel(arguments: &Arguments, bar: &ProgressBar, stop: &AtomicBool) ->
                 if let Progress::Round(_) = progress {
                     bar.inc(1);
                 }
-            })?;
+            });
             bar.set_position((index as u64 * 2 + half + 1) * u64::from(arguments.rounds));
-            Ok(Outcome::of(&report))
+            match report {
+                Ok(report) => Ok(Outcome::of(&report)),
+                Err(LabError::Load(LoadError::Deadline { .. })) => Ok(Outcome::STALLED),
+                Err(e) => Err(e.into()),
+            }
         };
         let guard =
             GuardConfig { program: None, policy: arguments.guard.name().into(), max_hold: None, extra: Vec::new() };
@@ -213,6 +217,9 @@ fn on_the_kernel(arguments: &Arguments, bar: &ProgressBar, stop: &AtomicBool) ->
     )];
     if points.iter().any(|p| p.unguarded.rounds.min(p.guarded.rounds) < arguments.rounds) {
         notes.push(format!("A run ends after {} s, complete or not.", RUN_LIMIT.as_secs()));
+    }
+    if points.iter().any(|p| p.unguarded.rounds.min(p.guarded.rounds) == 0) {
+        notes.push("Where it says 0 of 0, not one round was complete by then.".into());
     }
     Ok(Demo {
         on: "kernel",
@@ -229,6 +236,17 @@ fn on_the_kernel(arguments: &Arguments, bar: &ProgressBar, stop: &AtomicBool) ->
 }
 
 impl Outcome {
+    /// Not one round was complete in time.
+    const STALLED: Self = Self {
+        goodput_mbps: 0.0,
+        rounds: 0,
+        rounds_with_timeout: 0,
+        rto_timeouts: 0,
+        retransmits: 0,
+        switch_drops: 0,
+        round_p99_ms: 0.0,
+    };
+
     fn of(report: &IncastReport) -> Self {
         Self {
             goodput_mbps: report.goodput_mbps,
@@ -253,9 +271,9 @@ impl Outcome {
         }
     }
 
-    /// Percent of the rounds that saw a timeout.
+    /// Percent of the rounds that saw a timeout; no number when there was no round.
     fn timeout_percent(&self) -> f64 {
-        if self.rounds == 0 { 0.0 } else { 100.0 * f64::from(self.rounds_with_timeout) / f64::from(self.rounds) }
+        if self.rounds == 0 { f64::NAN } else { 100.0 * f64::from(self.rounds_with_timeout) / f64::from(self.rounds) }
     }
 }
 

@@ -354,6 +354,8 @@ impl Testbed {
             // What one connection learnt must not change the next one's start.
             ("ipv4/tcp_no_metrics_save", "1"),
             ("ipv4/tcp_ecn", if self.spec.ecn { "1" } else { "0" }),
+            // Requests and ACKs must not depend on what this host prefers (BBR paces); senders are told per connection.
+            ("ipv4/tcp_congestion_control", "reno"),
             // The application must never be what limits a sender.
             ("ipv4/tcp_wmem", "4096 1048576 16777216"),
             ("ipv4/ip_local_port_range", "1024 65535"),
