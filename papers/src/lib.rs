@@ -1,1 +1,11 @@
 //! The papers' experiments as data, their claims, and the comparison with what we got.
+//!
+//! One TOML file in `papers/experiments/` for each figure or table: [`experiment`] says what stands in it, [`catalogue`]
+//! finds it. [`run`] simulates the sweep, [`judge`] holds each claim against the figures, [`report`] shows the outcome.
+
+pub mod catalogue;
+pub mod experiment;
+pub mod figures;
+pub mod judge;
+pub mod report;
+pub mod run;

@@ -70,7 +70,7 @@ pub struct Report {
     pub wall_s: f64,
 }
 
-/// Median, tail and maximum of a set of samples; all zero when there is none.
+/// Median, tail, maximum and mean of a set of samples; all zero when there is none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Quantiles {
     /// Median.
@@ -79,6 +79,8 @@ pub struct Quantiles {
     pub p99: f64,
     /// Largest.
     pub max: f64,
+    /// Mean.
+    pub mean: f64,
 }
 
 /// A quantity over time.

@@ -169,7 +169,9 @@ impl Tally {
             let rank = (self.rounds.len() * percent).div_ceil(100).max(1);
             millis(self.rounds[rank - 1])
         };
-        Quantiles { p50: at(50), p99: at(99), max: millis(max) }
+        #[expect(clippy::cast_precision_loss, reason = "a number of rounds")]
+        let mean = self.rounds.iter().copied().map(millis).sum::<f64>() / self.rounds.len() as f64;
+        Quantiles { p50: at(50), p99: at(99), max: millis(max), mean }
     }
 }
 

@@ -4,6 +4,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use serde::Deserialize;
 use toml::de::{DeTable, DeValue};
 
 use super::decode;
@@ -171,6 +172,26 @@ impl Document {
         Ok(())
     }
 
+    /// Understands a document that is no scenario but is written like one: its faults, too, are told with file, line
+    /// and key.
+    ///
+    /// # Errors
+    /// When a key is unknown or missing, or a value is of the wrong kind.
+    pub fn read_as<'a, T: Deserialize<'a>>(&'a self) -> Result<T, ScenarioError> {
+        decode::decode(&self.root).map_err(|error| error.or_at(&self.start()))
+    }
+
+    /// The table at a key of the top level as a document of its own, empty when there is none.
+    #[must_use]
+    pub fn section(&self, key: &str) -> Self {
+        let empty = || Node { value: Value::Table(Vec::new()), place: self.start() };
+        let found = match &self.root.value {
+            Value::Table(entries) => entries.iter().find(|entry| entry.key == key).map(|entry| entry.node.clone()),
+            _ => None,
+        };
+        Self { root: found.unwrap_or_else(empty), ..self.clone() }
+    }
+
     /// Understands the document: decodes and checks it.
     ///
     /// # Errors
@@ -190,7 +211,8 @@ impl Document {
     }
 
     /// Where a dotted key was written; the nearest table around it when it was not.
-    fn place_of(&self, key: &str) -> Place {
+    #[must_use]
+    pub fn place_of(&self, key: &str) -> Place {
         let mut node = &self.root;
         let mut place = self.start();
         for part in key.split('.') {

@@ -53,7 +53,8 @@ pub(super) enum Problem {
 }
 
 impl ScenarioError {
-    pub(super) fn new(place: Place, key: &str, problem: impl Into<String>) -> Self {
+    /// A fault at a place, in the value of a dotted key (empty for none).
+    pub fn new(place: Place, key: &str, problem: impl Into<String>) -> Self {
         let problem = Problem::Other(problem.into());
         Self(Box::new(Fault { place: Some(place), key: key.into(), problem, hint: None }))
     }

@@ -1,0 +1,431 @@
+//! How a claim is held against the figures. The rules are the same for every experiment; a claim brings only numbers.
+//!
+//! | measured against the paper | reproduced | partly |
+//! |---|---|---|
+//! | a bound | kept | missed by at most 10 % |
+//! | "about" a value | within 15 % | within 40 % |
+//! | a ratio "about" a value | within a factor 1.5 | within a factor 3 |
+//! | a number of senders at which something begins | the sweep's step that holds it comes within 20 % of it | within a factor 2 |
+//! | a ranking | all pairs in order (3 % apart is a tie) | two thirds of them |
+//!
+//! **Collapse** is the first x at which a curve has less than 80 % of the best that it had at smaller x.
+
+use serde::{Deserialize, Serialize};
+
+use crate::experiment::Experiment;
+use crate::figures::{self, Figures};
+
+/// What became of a claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub enum Verdict {
+    /// As the paper says.
+    #[serde(rename = "reproduced")]
+    Reproduced,
+    /// The same in kind, not in degree.
+    #[serde(rename = "partly")]
+    Partly,
+    /// Otherwise than the paper says.
+    #[serde(rename = "not reproduced")]
+    NotReproduced,
+    /// No figure of ours can speak to it.
+    #[serde(rename = "cannot be tested here")]
+    CannotBeTested,
+}
+
+impl Verdict {
+    /// In words.
+    #[must_use]
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::Reproduced => "reproduced",
+            Self::Partly => "partly",
+            Self::NotReproduced => "not reproduced",
+            Self::CannotBeTested => "cannot be tested here",
+        }
+    }
+
+    fn of(full: bool, part: bool) -> Self {
+        match (full, part) {
+            (true, _) => Self::Reproduced,
+            (_, true) => Self::Partly,
+            _ => Self::NotReproduced,
+        }
+    }
+}
+
+/// A verdict with what was measured.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Judgement {
+    /// What became of it.
+    pub verdict: Verdict,
+    /// Our figures in words.
+    pub measured: String,
+}
+
+/// How a claim is judged. `metric` is that of the first panel unless it is given.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Rule {
+    /// The curve at `x` is at least `value`.
+    AtLeast {
+        /// Curve.
+        series: String,
+        /// Where.
+        x: f64,
+        /// Bound.
+        value: f64,
+        /// Of what.
+        metric: Option<String>,
+    },
+    /// The curve at `x` is at most `value`.
+    AtMost {
+        /// Curve.
+        series: String,
+        /// Where.
+        x: f64,
+        /// Bound.
+        value: f64,
+        /// Of what.
+        metric: Option<String>,
+    },
+    /// The curve at `x` is about `value`.
+    About {
+        /// Curve.
+        series: String,
+        /// Where.
+        x: f64,
+        /// Expected.
+        value: f64,
+        /// Of what.
+        metric: Option<String>,
+    },
+    /// The curve stays between `low` and `high` at every x from `from` to `to`; either bound may be left out.
+    Within {
+        /// Curve.
+        series: String,
+        /// First x.
+        from: f64,
+        /// Last x.
+        to: f64,
+        /// Lower bound.
+        low: Option<f64>,
+        /// Upper bound.
+        high: Option<f64>,
+        /// Of what.
+        metric: Option<String>,
+    },
+    /// The curve collapses at about `at`.
+    Collapse {
+        /// Curve.
+        series: String,
+        /// The paper's x.
+        at: f64,
+        /// Of what.
+        metric: Option<String>,
+    },
+    /// The curve does not collapse anywhere up to `to`.
+    NoCollapse {
+        /// Curve.
+        series: String,
+        /// Last x.
+        to: f64,
+        /// Of what.
+        metric: Option<String>,
+    },
+    /// The curve first rises above `above` at about `at`.
+    Onset {
+        /// Curve.
+        series: String,
+        /// Level.
+        above: f64,
+        /// The paper's x.
+        at: f64,
+        /// Of what.
+        metric: Option<String>,
+    },
+    /// One figure divided by another; exactly one of `about`, `at_least` and `at_most`.
+    Ratio {
+        /// Curve above the line.
+        series: String,
+        /// Its x.
+        x: f64,
+        /// Curve below the line; the same when absent.
+        over: Option<String>,
+        /// Its x; the same when absent.
+        over_x: Option<f64>,
+        /// Expected.
+        about: Option<f64>,
+        /// Lower bound.
+        at_least: Option<f64>,
+        /// Upper bound.
+        at_most: Option<f64>,
+        /// Of what.
+        metric: Option<String>,
+    },
+    /// The curves at `x` are in this order, the best first.
+    Ranking {
+        /// Curves.
+        order: Vec<String>,
+        /// Where.
+        x: f64,
+        /// Whether less is better.
+        #[serde(default)]
+        lowest_first: bool,
+        /// Of what.
+        metric: Option<String>,
+    },
+    /// From each curve to the next, the x of the collapse grows by about `factor`.
+    CollapseGrows {
+        /// Curves.
+        series: Vec<String>,
+        /// Expected.
+        factor: f64,
+        /// Of what.
+        metric: Option<String>,
+    },
+    /// No figure of ours can speak to it.
+    Untestable {
+        /// Why.
+        reason: String,
+    },
+}
+
+/// A curve has collapsed when it has less than this share of the best it had.
+const COLLAPSED: f64 = 0.8;
+
+impl Rule {
+    /// Says what is wrong when a curve, an x or a metric is not in the experiment.
+    pub(crate) fn check(&self, experiment: &Experiment) -> Result<(), String> {
+        let (series, xs, metric) = self.mentions();
+        for name in series {
+            if !experiment.series.iter().any(|curve| curve.name == *name) {
+                let names: Vec<&str> = experiment.series.iter().map(|curve| curve.name.as_str()).collect();
+                return Err(format!("`{name}` is no series; there are {}", names.join(", ")));
+            }
+        }
+        let known = experiment.xs();
+        for x in xs {
+            if !known.contains(&x) {
+                return Err(format!("{x} is not among the values of the axis, {known:?}"));
+            }
+        }
+        if let Self::Ratio { about, at_least, at_most, .. } = self {
+            if [about, at_least, at_most].into_iter().flatten().count() != 1 {
+                return Err("needs exactly one of `about`, `at_least` and `at_most`".into());
+            }
+        }
+        metric.map_or(Ok(()), figures::known)
+    }
+
+    /// Curves, x and metric that it names.
+    fn mentions(&self) -> (Vec<&String>, Vec<f64>, Option<&str>) {
+        match self {
+            Self::AtLeast { series, x, metric, .. }
+            | Self::AtMost { series, x, metric, .. }
+            | Self::About { series, x, metric, .. } => (vec![series], vec![*x], metric.as_deref()),
+            Self::Within { series, from, to, metric, .. } => (vec![series], vec![*from, *to], metric.as_deref()),
+            Self::NoCollapse { series, to, metric } => (vec![series], vec![*to], metric.as_deref()),
+            Self::Collapse { series, metric, .. } | Self::Onset { series, metric, .. } => {
+                (vec![series], Vec::new(), metric.as_deref())
+            }
+            Self::Ratio { series, x, over, over_x, metric, .. } => (
+                std::iter::once(series).chain(over).collect(),
+                std::iter::once(*x).chain(*over_x).collect(),
+                metric.as_deref(),
+            ),
+            Self::Ranking { order, x, metric, .. } => (order.iter().collect(), vec![*x], metric.as_deref()),
+            Self::CollapseGrows { series, metric, .. } => (series.iter().collect(), Vec::new(), metric.as_deref()),
+            Self::Untestable { .. } => (Vec::new(), Vec::new(), None),
+        }
+    }
+
+    /// Holds the claim against the figures.
+    #[must_use]
+    pub fn judge(&self, experiment: &Experiment, figures: &Figures) -> Judgement {
+        let metric = self.mentions().2.unwrap_or(&experiment.panels[0].metric);
+        let view = View { experiment, figures, metric };
+        match self {
+            Self::AtLeast { series, x, value, .. } => {
+                let got = view.at(series, *x);
+                verdict(got >= *value, got >= 0.9 * value, view.told(got))
+            }
+            Self::AtMost { series, x, value, .. } => {
+                let got = view.at(series, *x);
+                verdict(got <= *value, got <= 1.1 * value, view.told(got))
+            }
+            Self::About { series, x, value, .. } => {
+                let got = view.at(series, *x);
+                let off = (got / value - 1.0).abs();
+                verdict(off <= 0.15, off <= 0.4, view.told(got))
+            }
+            Self::Within { series, from, to, low, high, .. } => {
+                let points = view.points(series);
+                let points = points.iter().filter(|point| (*from..=*to).contains(&point.0)).map(|point| point.1);
+                let (least, most) =
+                    points.fold((f64::INFINITY, f64::NEG_INFINITY), |(a, b), y| (a.min(y), b.max(y)));
+                let (low, high) = (low.unwrap_or(f64::NEG_INFINITY), high.unwrap_or(f64::INFINITY));
+                verdict(
+                    low <= least && most <= high,
+                    low - 0.1 * low.abs() <= least && most <= high + 0.1 * high.abs(),
+                    format!("{} to {} for x from {from} to {to}", number(least), number(most)),
+                )
+            }
+            Self::Collapse { series, at, .. } => view.begins(view.collapse(series), *at, "collapses"),
+            Self::Onset { series, above, at, .. } => {
+                let points = view.points(series);
+                view.begins(step(&points, |_, y| y > *above), *at, "begins")
+            }
+            Self::NoCollapse { series, to, .. } => match view.collapse(series).filter(|step| step.1 <= *to) {
+                None => {
+                    let points = view.points(series);
+                    let last = points.iter().rfind(|point| point.0 <= *to).map_or(f64::NAN, |point| point.1);
+                    verdict(true, true, format!("no collapse; {} at {to}", number(last)))
+                }
+                Some((_, first)) => verdict(false, first > to / 2.0, format!("collapses at {first}")),
+            },
+            Self::Ratio { series, x, over, over_x, about, at_least, at_most, .. } => {
+                let (above, below) =
+                    (view.at(series, *x), view.at(over.as_ref().unwrap_or(series), over_x.unwrap_or(*x)));
+                let got = above / below;
+                let measured = format!("{} / {} = {}", number(above), number(below), number(got));
+                match (about, at_least, at_most) {
+                    (Some(about), _, _) => {
+                        let off = (got / about).max(about / got);
+                        verdict(off <= 1.5, off <= 3.0, measured)
+                    }
+                    (_, Some(least), _) => verdict(got >= *least, got >= 0.9 * least, measured),
+                    (_, _, most) => {
+                        let most = most.unwrap_or(f64::NAN);
+                        verdict(got <= most, got <= 1.1 * most, measured)
+                    }
+                }
+            }
+            Self::Ranking { order, x, lowest_first, .. } => view.ranking(order, *x, *lowest_first),
+            Self::CollapseGrows { series, factor, .. } => view.growth(series, *factor),
+            Self::Untestable { reason } => {
+                Judgement { verdict: Verdict::CannotBeTested, measured: format!("not measured: {reason}") }
+            }
+        }
+    }
+}
+
+fn verdict(full: bool, part: bool, measured: String) -> Judgement {
+    Judgement { verdict: Verdict::of(full, part), measured }
+}
+
+/// The figures of one metric.
+struct View<'a> {
+    experiment: &'a Experiment,
+    figures: &'a Figures,
+    metric: &'a str,
+}
+
+impl View<'_> {
+    fn points(&self, series: &str) -> Vec<(f64, f64)> {
+        let curve = self.experiment.series.iter().position(|curve| curve.name == series);
+        let points = curve.map(|curve| self.figures.curve(curve, self.metric)).unwrap_or_default();
+        points.into_iter().map(|(x, spread)| (x, spread.mean)).collect()
+    }
+
+    /// Not a number when there is none, which no bound admits.
+    #[expect(clippy::float_cmp, reason = "both come from the same text")]
+    fn at(&self, series: &str, x: f64) -> f64 {
+        self.points(series).iter().find(|point| point.0 == x).map_or(f64::NAN, |point| point.1)
+    }
+
+    fn told(&self, value: f64) -> String {
+        let unit = match self.metric {
+            name if name.ends_with("_mbps") => " Mb/s",
+            name if name.contains("_ms") => " ms",
+            name if name.contains("_us") => " us",
+            name if name.contains("ratio") || name.contains("percent") || name.contains("share") => " %",
+            name if name.contains("_bytes") => " bytes",
+            _ => "",
+        };
+        format!("{}{unit}", number(value))
+    }
+
+    /// Last x before and first x of a collapse.
+    fn collapse(&self, series: &str) -> Option<(f64, f64)> {
+        step(&self.points(series), |best, y| y < COLLAPSED * best)
+    }
+
+    fn begins(&self, found: Option<(f64, f64)>, at: f64, what: &str) -> Judgement {
+        let Some((before, first)) = found else {
+            let last = self.experiment.xs().last().copied().unwrap_or_default();
+            return verdict(false, false, format!("never {what} up to {last}"));
+        };
+        let comes_within = |factor: f64| before <= at * factor && first >= at / factor;
+        let measured = if before.is_finite() {
+            format!("{what} between {before} and {first}")
+        } else {
+            format!("{what} at or before {first}")
+        };
+        verdict(comes_within(1.2), comes_within(2.0), measured)
+    }
+
+    fn ranking(&self, order: &[String], x: f64, lowest_first: bool) -> Judgement {
+        let values: Vec<f64> = order.iter().map(|series| self.at(series, x)).collect();
+        let (mut right, mut pairs) = (0, 0);
+        for (i, better) in values.iter().enumerate() {
+            for worse in &values[i + 1..] {
+                pairs += 1;
+                let (high, low) = if lowest_first { (worse, better) } else { (better, worse) };
+                right += i32::from(*high >= 0.97 * low);
+            }
+        }
+        let told: Vec<String> =
+            order.iter().zip(&values).map(|(series, value)| format!("{series} {}", self.told(*value))).collect();
+        verdict(right == pairs, 3 * right >= 2 * pairs, format!("at {x}: {}", told.join(", ")))
+    }
+
+    fn growth(&self, series: &[String], factor: f64) -> Judgement {
+        let points: Vec<Option<(f64, f64)>> = series.iter().map(|name| self.collapse(name)).collect();
+        let told: Vec<String> = series
+            .iter()
+            .zip(&points)
+            .map(|(name, step)| match step {
+                Some((_, first)) => format!("{name} at {first}"),
+                None => format!("{name} never"),
+            })
+            .collect();
+        let told = told.join(", ");
+        // A curve that never collapses says only that its point is beyond the axis.
+        let steps: Option<Vec<(f64, f64)>> = points.iter().copied().take_while(Option::is_some).collect();
+        let steps = steps.unwrap_or_default();
+        if steps.len() < 2 {
+            return verdict(false, false, format!("collapses: {told}"));
+        }
+        let off = |pair: &[(f64, f64)]| {
+            let grown = pair[1].1 / pair[0].1;
+            (grown / factor).max(factor / grown)
+        };
+        let worst = steps.windows(2).map(off).fold(1.0, f64::max);
+        verdict(worst <= 1.5, worst <= 3.0, format!("collapses: {told}"))
+    }
+}
+
+/// Last x before and first x at which `is` holds of the best so far and y. Before the first point is minus infinity.
+fn step(points: &[(f64, f64)], is: impl Fn(f64, f64) -> bool) -> Option<(f64, f64)> {
+    let (mut before, mut best) = (f64::NEG_INFINITY, f64::NEG_INFINITY);
+    for (x, y) in points {
+        best = best.max(*y);
+        if is(best, *y) {
+            return Some((before, *x));
+        }
+        before = *x;
+    }
+    None
+}
+
+/// Three significant digits, whole numbers from 100.
+pub(crate) fn number(value: f64) -> String {
+    match value.abs() {
+        _ if !value.is_finite() => "nothing".into(),
+        0.0 => "0".into(),
+        size if size >= 100.0 => format!("{value:.0}"),
+        size if size >= 10.0 => format!("{value:.1}"),
+        size if size >= 1.0 => format!("{value:.2}"),
+        _ => format!("{value:.3}"),
+    }
+}

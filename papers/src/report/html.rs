@@ -1,0 +1,126 @@
+//! The report as one page that needs nothing else: it opens from disk, and fits a phone.
+
+use crate::judge::{Judgement, Verdict};
+use crate::experiment::{Claim, Experiment};
+use crate::run::Outcome;
+
+use super::{counts, summary};
+
+/// Looks of the page. Tables become cards on narrow screens.
+const STYLE: &str = include_str!("page.css");
+
+/// The page.
+#[must_use]
+pub fn page(outcomes: &[Outcome], quick: bool) -> String {
+    let mut body = String::new();
+    body += "<header><h1>The papers, reproduced</h1>\n";
+    body += &format!("<p>{}</p>\n", escape(&summary(outcomes)));
+    let shares = counts(outcomes);
+    body += "<div class=\"bar\" role=\"img\" aria-label=\"shares of verdicts\">";
+    for (verdict, count) in shares.iter().filter(|(_, count)| *count > 0) {
+        body += &format!("<span class=\"{}\" style=\"flex-grow:{count}\">{count}</span>", class(*verdict));
+    }
+    body += "</div>\n";
+    if quick {
+        body += "<p class=\"faint\">A quick run: fewer seeds and points than the whole.</p>\n";
+    }
+    body += "<p class=\"faint\">Every experiment is a sweep of the simulator with the settings of its paper and the same \
+             defaults for what no paper says. How a claim is judged is the same for all: a bound counts as partly met when \
+             missed by up to 10 %; “about” means within 15 %, partly within 40 %; a ratio within a factor 1.5, partly 3; a \
+             number of senders at which something begins within 20 % of the sweep’s step, partly within a factor 2. A curve \
+             collapses where it first has less than 80 % of the best it had.</p></header>\n";
+    body += "<nav><ul>\n";
+    for outcome in outcomes {
+        let experiment = &outcome.experiment;
+        body += &format!("<li><a href=\"#{id}\">{id}</a> {}", escape(&experiment.title), id = experiment.id);
+        for judgement in &outcome.judgements {
+            let text = judgement.verdict.text();
+            body += &format!(" <i class=\"dot {}\" title=\"{text}\"></i>", class(judgement.verdict));
+        }
+        body += "</li>\n";
+    }
+    body += "</ul></nav>\n<main>\n";
+    for (number, outcome) in outcomes.iter().enumerate() {
+        body += &section(outcome, number);
+    }
+    body += "</main>\n";
+    format!(
+        "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <title>ackgate: the papers, reproduced</title>\n<link rel=\"icon\" href=\"data:,\">\n\
+         <style>{STYLE}</style></head>\n<body>\n{body}</body></html>\n"
+    )
+}
+
+fn section(outcome: &Outcome, number: usize) -> String {
+    let experiment = &outcome.experiment;
+    let mut text = format!("<section id=\"{}\"><h2>{}: {}</h2>\n", experiment.id, experiment.id, escape(&experiment.title));
+    text += &format!(
+        "<p class=\"faint\">{}, {}, {}</p>\n",
+        experiment.paper.name(),
+        escape(&experiment.figure),
+        escape(&experiment.section)
+    );
+    // Names of clipping areas are the page's, not the drawing's: keep them apart.
+    let svg = outcome.svg.replace("\"panel", &format!("\"d{number}panel")).replace("#panel", &format!("#d{number}panel"));
+    text += &format!("<figure>{svg}</figure>\n");
+    text += "<table><thead><tr><th>The paper says</th><th>its figure</th><th>ours</th><th>verdict</th></tr></thead><tbody>\n";
+    for (claim, judgement) in experiment.claims.iter().zip(&outcome.judgements) {
+        text += &row(claim, judgement);
+    }
+    text += "</tbody></table>\n";
+    text += &details(experiment);
+    text + "</section>\n"
+}
+
+fn row(claim: &Claim, judgement: &Judgement) -> String {
+    let note = if claim.note.is_empty() { String::new() } else { format!("<p class=\"note\">{}</p>", escape(&claim.note)) };
+    format!(
+        "<tr><td data-name=\"The paper says\">“{}”{note}</td><td data-name=\"its figure\">{}</td>\
+         <td data-name=\"ours\">{}</td><td data-name=\"verdict\"><b class=\"{}\">{}</b></td></tr>\n",
+        escape(&claim.says),
+        escape(&claim.paper),
+        escape(&judgement.measured),
+        class(judgement.verdict),
+        judgement.verdict.text()
+    )
+}
+
+fn details(experiment: &Experiment) -> String {
+    let mut text = format!(
+        "<details><summary>Setting</summary>\n<pre>{}</pre>\n<ul>\n",
+        escape(experiment.topology.trim_matches('\n'))
+    );
+    for setting in &experiment.settings {
+        text += &format!("<li>{} <span class=\"faint\">{}</span></li>\n", escape(&setting.what), escape(&setting.source));
+    }
+    text += "</ul>\n";
+    if !experiment.chosen.is_empty() {
+        text += "<p>Chosen, since the paper does not say:</p><ul>\n";
+        for choice in &experiment.chosen {
+            text += &format!("<li>{}: {}</li>\n", escape(&choice.what), escape(&choice.why));
+        }
+        text += "</ul>\n";
+    }
+    if !experiment.deviations.is_empty() {
+        text += "<p>Otherwise than in the paper:</p><ul>\n";
+        for deviation in &experiment.deviations {
+            text += &format!("<li>{}</li>\n", escape(deviation));
+        }
+        text += "</ul>\n";
+    }
+    text + &format!("<p>Again: <code>ackgate reproduce {} --out DIR</code></p></details>\n", experiment.id)
+}
+
+fn class(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Reproduced => "yes",
+        Verdict::Partly => "partly",
+        Verdict::NotReproduced => "no",
+        Verdict::CannotBeTested => "open",
+    }
+}
+
+fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}

@@ -1,0 +1,54 @@
+//! The outcome as a page of the documentation.
+
+use crate::judge::Verdict;
+use crate::run::Outcome;
+
+use super::summary;
+
+/// A page of Markdown: what did not come out first, then every claim.
+#[must_use]
+pub fn markdown(outcomes: &[Outcome], quick: bool) -> String {
+    let mut text = String::from("# Reproduction\n\n");
+    let command = if quick { "ackgate reproduce --all --quick" } else { "ackgate reproduce --all" };
+    text += &format!("Written by `{command} --out DIR --markdown docs/reproduction.md`; do not edit by hand.\n\n");
+    text += &summary(outcomes);
+    text += "\n\nEach experiment is a file in [`papers/experiments/`](../papers/experiments) with its setting, what was chosen where \
+             the paper does not say, and its claims; the rules of judgement stand in \
+             [`papers/src/judge.rs`](../papers/src/judge.rs) and are the same for all.\n\n## What did not come out\n\n";
+    let mut none = true;
+    for outcome in outcomes {
+        for (claim, judgement) in outcome.experiment.claims.iter().zip(&outcome.judgements) {
+            if matches!(judgement.verdict, Verdict::Reproduced | Verdict::CannotBeTested) {
+                continue;
+            }
+            none = false;
+            text += &format!(
+                "- **{} {}** ({}): “{}” The paper: {}. Ours: {}. {}\n",
+                outcome.experiment.id,
+                claim.id,
+                judgement.verdict.text(),
+                claim.says,
+                claim.paper,
+                judgement.measured,
+                claim.note
+            );
+        }
+    }
+    if none {
+        text += "Nothing.\n";
+    }
+    text += "\n## Every claim\n\n| experiment | the paper says | its figure | ours | verdict |\n|---|---|---|---|---|\n";
+    for outcome in outcomes {
+        for (claim, judgement) in outcome.experiment.claims.iter().zip(&outcome.judgements) {
+            let cells = [
+                outcome.experiment.id.as_str(),
+                &claim.says,
+                &claim.paper,
+                &judgement.measured,
+                judgement.verdict.text(),
+            ];
+            text += &format!("| {} |\n", cells.map(|cell| cell.replace('|', "\\|").replace('\n', " ")).join(" | "));
+        }
+    }
+    text
+}

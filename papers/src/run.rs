@@ -1,0 +1,139 @@
+//! Runs experiments: what is missing of a sweep, then figure, verdicts and report.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use ackgate_sim::observer::Nobody;
+use ackgate_sim::sweep::{self, Output, SweepError};
+
+use crate::experiment::Experiment;
+use crate::figures::Figures;
+use crate::judge::Judgement;
+use crate::report;
+
+/// Where and how.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Folder for all files; made when it is not there.
+    pub out: PathBuf,
+    /// Threads; 0 for one on each core.
+    pub jobs: usize,
+    /// Whether the experiments were read as quick ones; for the report's heading.
+    pub quick: bool,
+}
+
+/// An experiment that has been run and judged.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// The experiment.
+    pub experiment: Experiment,
+    /// All its figures.
+    pub figures: Figures,
+    /// One for each claim.
+    pub judgements: Vec<Judgement>,
+    /// Its drawing.
+    pub svg: String,
+}
+
+/// Why running failed.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The sweep or its file.
+    #[error("{id}: {error}")]
+    Sweep {
+        /// Which experiment.
+        id: String,
+        /// What.
+        error: SweepError,
+    },
+    /// A simulation.
+    #[error("{id}, {point}: {error}")]
+    Simulation {
+        /// Which experiment.
+        id: String,
+        /// Which point.
+        point: String,
+        /// What.
+        error: ackgate_sim::Error,
+    },
+    /// A file.
+    #[error("{file} cannot be written: {error}")]
+    File {
+        /// Its name.
+        file: String,
+        /// Why.
+        error: std::io::Error,
+    },
+}
+
+/// What there is to do for an experiment, in bytes of traffic to simulate.
+#[must_use]
+pub fn work(experiment: &Experiment) -> u128 {
+    experiment.plan().points.iter().map(sweep::Point::work).sum()
+}
+
+/// Runs one experiment, except for points whose rows are in its CSV file already, and writes CSV and SVG.
+/// `progress` is told the work of each point that is done.
+///
+/// # Errors
+/// When a simulation fails, a file cannot be written, or the CSV file is of something else.
+pub fn run(experiment: Experiment, options: &Options, progress: impl Fn(u128) + Sync) -> Result<Outcome, RunError> {
+    fs::create_dir_all(&options.out).map_err(|error| file(&options.out, error))?;
+    let id = experiment.id.clone();
+    let failed = |error| RunError::Sweep { id: id.clone(), error };
+    let csv = options.out.join(format!("{id}.csv"));
+    let plan = experiment.plan();
+    let mut output = Output::new(plan, &plan.points, true, false).keep_in(&csv).map_err(failed)?;
+    let kept = plan.points.iter().filter(|point| output.has(point)).map(sweep::Point::work).sum();
+    progress(kept);
+    let simulate = |point: &sweep::Point| {
+        ackgate_sim::run(&point.scenario, &mut Nobody).map_err(|error| Stop::Simulation {
+            point: point.values.join(" "),
+            error,
+        })
+    };
+    sweep::run(&plan.points, &mut output, options.jobs, simulate, |point, _| progress(point.work())).map_err(
+        |stop| match stop {
+            Stop::Sweep(error) => failed(error),
+            Stop::Simulation { point, error } => RunError::Simulation { id: id.clone(), point, error },
+        },
+    )?;
+    let figures = Figures::new(&experiment, &output);
+    let judgements = experiment.claims.iter().map(|claim| claim.judge.judge(&experiment, &figures)).collect();
+    let svg = report::drawing(&experiment, &figures);
+    write(&options.out.join(format!("{id}.svg")), &svg)?;
+    Ok(Outcome { experiment, figures, judgements, svg })
+}
+
+/// Writes the report page and `results.json`.
+///
+/// # Errors
+/// When a file cannot be written.
+pub fn conclude(outcomes: &[Outcome], options: &Options) -> Result<(), RunError> {
+    write(&options.out.join("results.json"), &report::json(outcomes))?;
+    write(&options.out.join("report.html"), &report::page(outcomes, options.quick))
+}
+
+/// Writes a text file whole.
+///
+/// # Errors
+/// When that fails.
+pub fn write(path: &Path, text: &str) -> Result<(), RunError> {
+    fs::write(path, text).map_err(|error| file(path, error))
+}
+
+fn file(path: &Path, error: std::io::Error) -> RunError {
+    RunError::File { file: path.display().to_string(), error }
+}
+
+/// What ends a sweep before its time.
+enum Stop {
+    Sweep(SweepError),
+    Simulation { point: String, error: ackgate_sim::Error },
+}
+
+impl From<SweepError> for Stop {
+    fn from(error: SweepError) -> Self {
+        Self::Sweep(error)
+    }
+}
