@@ -6,6 +6,8 @@ use std::process::ExitCode;
 use ackgate_lab::incast::LabError;
 use ackgate_lab::load::LoadError;
 use ackgate_lab::testbed::TestbedError;
+use ackgate_papers::catalogue::CatalogueError;
+use ackgate_papers::run::RunError;
 use ackgate_sim::scenario::ScenarioError;
 use ackgate_sim::sweep::SweepError;
 
@@ -33,6 +35,8 @@ pub(crate) fn code(done: anyhow::Result<()>) -> ExitCode {
         || matches!(error.downcast_ref(), Some(LoadError::Stopped));
     let refused = error.is::<Refused>()
         || error.is::<ScenarioError>()
+        || error.is::<CatalogueError>()
+        || error.downcast_ref().is_some_and(RunError::is_refusal)
         || error.downcast_ref().is_some_and(SweepError::is_refusal)
         || error.downcast_ref().is_some_and(ackgate_linux::Error::is_refusal)
         || error.downcast_ref().is_some_and(LabError::is_refusal)

@@ -5,6 +5,7 @@ mod doctor;
 mod exit;
 mod lab;
 mod load;
+mod reproduce;
 mod run;
 mod sim;
 mod stop;
@@ -40,6 +41,8 @@ enum Command {
     /// The network in software: runs scenarios and sweeps.
     #[command(subcommand)]
     Sim(sim::Command),
+    /// Runs the papers' experiments and holds their claims against ours: figures, CSV and a report page.
+    Reproduce(reproduce::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -50,6 +53,7 @@ fn main() -> ExitCode {
         Command::Load(command) => load::run(command),
         Command::Lab(command) => lab::run(command),
         Command::Sim(command) => sim::run(command),
+        Command::Reproduce(arguments) => reproduce::run(&arguments),
     };
     exit::code(done)
 }

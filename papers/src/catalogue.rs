@@ -12,7 +12,16 @@ macro_rules! files {
     };
 }
 
-files!["pac-f13.toml"];
+files![
+    "pac-f13.toml",
+    "pac-f14.toml",
+    "pac-f15.toml",
+    "vas-f3.toml",
+    "vas-f11.toml",
+    "vas-f13.toml",
+    "m21-f6.toml",
+    "hw-f8.toml",
+];
 
 /// Names of all experiments.
 #[must_use]

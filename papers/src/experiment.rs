@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use ackgate_sim::scenario::human::{parse_bytes, parse_rate, parse_span};
-use ackgate_sim::scenario::{Assignment, Document, ScenarioError};
+use ackgate_sim::scenario::{Assignment, Document, Place, ScenarioError};
 use ackgate_sim::sweep::{Plan, SweepError, Vary};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -248,8 +248,7 @@ impl Experiment {
             Some(values) if quick => ("quick.values", values),
             _ => ("x.values", &self.x.values),
         };
-        let vary =
-            Vary::parse(&format!("x={values}")).map_err(|error| at(values_key, error.to_string()))?;
+        let vary = Vary::parse(&format!("x={values}")).map_err(|error| at(values_key, error.to_string()))?;
         let seeds = if quick { self.quick.seeds } else { self.seeds };
         let mut base = document.section("scenario");
         if quick {
@@ -277,7 +276,11 @@ impl Experiment {
                 }
                 let points = match Plan::new(&point, &[], seeds) {
                     Ok(plan) => plan.points,
-                    Err(SweepError::Scenario(error)) => return Err(error),
+                    Err(SweepError::Scenario(error)) if matches!(error.place(), Some(Place::File { .. })) => {
+                        return Err(error);
+                    }
+                    // What a change brought has no line of its own: that of the curve is near enough.
+                    Err(SweepError::Scenario(error)) => return Err(at(&format!("series.{i}"), error.to_string())),
                     Err(other) => return Err(at("seeds", other.to_string())),
                 };
                 for mut point in points {

@@ -209,10 +209,10 @@ impl Rule {
                 return Err(format!("{x} is not among the values of the axis, {known:?}"));
             }
         }
-        if let Self::Ratio { about, at_least, at_most, .. } = self {
-            if [about, at_least, at_most].into_iter().flatten().count() != 1 {
-                return Err("needs exactly one of `about`, `at_least` and `at_most`".into());
-            }
+        if let Self::Ratio { about, at_least, at_most, .. } = self
+            && [about, at_least, at_most].into_iter().flatten().count() != 1
+        {
+            return Err("needs exactly one of `about`, `at_least` and `at_most`".into());
         }
         metric.map_or(Ok(()), figures::known)
     }
@@ -261,8 +261,7 @@ impl Rule {
             Self::Within { series, from, to, low, high, .. } => {
                 let points = view.points(series);
                 let points = points.iter().filter(|point| (*from..=*to).contains(&point.0)).map(|point| point.1);
-                let (least, most) =
-                    points.fold((f64::INFINITY, f64::NEG_INFINITY), |(a, b), y| (a.min(y), b.max(y)));
+                let (least, most) = points.fold((f64::INFINITY, f64::NEG_INFINITY), |(a, b), y| (a.min(y), b.max(y)));
                 let (low, high) = (low.unwrap_or(f64::NEG_INFINITY), high.unwrap_or(f64::INFINITY));
                 verdict(
                     low <= least && most <= high,
@@ -335,10 +334,10 @@ impl View<'_> {
 
     fn told(&self, value: f64) -> String {
         let unit = match self.metric {
+            name if name.contains("ratio") || name.contains("percent") || name.contains("share") => " %",
             name if name.ends_with("_mbps") => " Mb/s",
             name if name.contains("_ms") => " ms",
             name if name.contains("_us") => " us",
-            name if name.contains("ratio") || name.contains("percent") || name.contains("share") => " %",
             name if name.contains("_bytes") => " bytes",
             _ => "",
         };

@@ -66,6 +66,14 @@ pub enum RunError {
     },
 }
 
+impl RunError {
+    /// Whether what was asked for is wrong, rather than what became of it.
+    #[must_use]
+    pub fn is_refusal(&self) -> bool {
+        matches!(self, Self::Sweep { error, .. } if error.is_refusal())
+    }
+}
+
 /// What there is to do for an experiment, in bytes of traffic to simulate.
 #[must_use]
 pub fn work(experiment: &Experiment) -> u128 {
@@ -87,10 +95,8 @@ pub fn run(experiment: Experiment, options: &Options, progress: impl Fn(u128) + 
     let kept = plan.points.iter().filter(|point| output.has(point)).map(sweep::Point::work).sum();
     progress(kept);
     let simulate = |point: &sweep::Point| {
-        ackgate_sim::run(&point.scenario, &mut Nobody).map_err(|error| Stop::Simulation {
-            point: point.values.join(" "),
-            error,
-        })
+        ackgate_sim::run(&point.scenario, &mut Nobody)
+            .map_err(|error| Stop::Simulation { point: point.values.join(" "), error })
     };
     sweep::run(&plan.points, &mut output, options.jobs, simulate, |point, _| progress(point.work())).map_err(
         |stop| match stop {

@@ -18,7 +18,9 @@ pub fn drawing(experiment: &Experiment, figures: &Figures) -> String {
             title: String::new(),
             x: Axis { label: experiment.x.label.clone(), scale: scale(experiment.x.scale), range },
             y: Axis { label: panel.label.clone(), scale: scale(panel.scale), range: None },
-            series: (0..experiment.series.len()).map(|curve| series(experiment, figures, curve, &panel.metric)).collect(),
+            series: (0..experiment.series.len())
+                .map(|curve| series(experiment, figures, curve, &panel.metric))
+                .collect(),
             levels: panel.level.map(|level| (panel.level_name.clone(), level)).into_iter().collect(),
             height: 250.0,
         })

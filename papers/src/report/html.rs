@@ -1,7 +1,7 @@
 //! The report as one page that needs nothing else: it opens from disk, and fits a phone.
 
-use crate::judge::{Judgement, Verdict};
 use crate::experiment::{Claim, Experiment};
+use crate::judge::{Judgement, Verdict};
 use crate::run::Outcome;
 
 use super::{counts, summary};
@@ -54,7 +54,8 @@ pub fn page(outcomes: &[Outcome], quick: bool) -> String {
 
 fn section(outcome: &Outcome, number: usize) -> String {
     let experiment = &outcome.experiment;
-    let mut text = format!("<section id=\"{}\"><h2>{}: {}</h2>\n", experiment.id, experiment.id, escape(&experiment.title));
+    let mut text =
+        format!("<section id=\"{}\"><h2>{}: {}</h2>\n", experiment.id, experiment.id, escape(&experiment.title));
     text += &format!(
         "<p class=\"faint\">{}, {}, {}</p>\n",
         experiment.paper.name(),
@@ -62,7 +63,8 @@ fn section(outcome: &Outcome, number: usize) -> String {
         escape(&experiment.section)
     );
     // Names of clipping areas are the page's, not the drawing's: keep them apart.
-    let svg = outcome.svg.replace("\"panel", &format!("\"d{number}panel")).replace("#panel", &format!("#d{number}panel"));
+    let svg =
+        outcome.svg.replace("\"panel", &format!("\"d{number}panel")).replace("#panel", &format!("#d{number}panel"));
     text += &format!("<figure>{svg}</figure>\n");
     text += "<table><thead><tr><th>The paper says</th><th>its figure</th><th>ours</th><th>verdict</th></tr></thead><tbody>\n";
     for (claim, judgement) in experiment.claims.iter().zip(&outcome.judgements) {
@@ -74,7 +76,8 @@ fn section(outcome: &Outcome, number: usize) -> String {
 }
 
 fn row(claim: &Claim, judgement: &Judgement) -> String {
-    let note = if claim.note.is_empty() { String::new() } else { format!("<p class=\"note\">{}</p>", escape(&claim.note)) };
+    let note =
+        if claim.note.is_empty() { String::new() } else { format!("<p class=\"note\">{}</p>", escape(&claim.note)) };
     format!(
         "<tr><td data-name=\"The paper says\">“{}”{note}</td><td data-name=\"its figure\">{}</td>\
          <td data-name=\"ours\">{}</td><td data-name=\"verdict\"><b class=\"{}\">{}</b></td></tr>\n",
@@ -92,7 +95,8 @@ fn details(experiment: &Experiment) -> String {
         escape(experiment.topology.trim_matches('\n'))
     );
     for setting in &experiment.settings {
-        text += &format!("<li>{} <span class=\"faint\">{}</span></li>\n", escape(&setting.what), escape(&setting.source));
+        text +=
+            &format!("<li>{} <span class=\"faint\">{}</span></li>\n", escape(&setting.what), escape(&setting.source));
     }
     text += "</ul>\n";
     if !experiment.chosen.is_empty() {

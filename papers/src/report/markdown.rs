@@ -37,7 +37,8 @@ pub fn markdown(outcomes: &[Outcome], quick: bool) -> String {
     if none {
         text += "Nothing.\n";
     }
-    text += "\n## Every claim\n\n| experiment | the paper says | its figure | ours | verdict |\n|---|---|---|---|---|\n";
+    text +=
+        "\n## Every claim\n\n| experiment | the paper says | its figure | ours | verdict |\n|---|---|---|---|---|\n";
     for outcome in outcomes {
         for (claim, judgement) in outcome.experiment.claims.iter().zip(&outcome.judgements) {
             let cells = [

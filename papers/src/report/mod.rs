@@ -14,8 +14,7 @@ pub use html::page;
 pub use markdown::markdown;
 
 /// All verdicts, in the order in which they are counted.
-const VERDICTS: [Verdict; 4] =
-    [Verdict::Reproduced, Verdict::Partly, Verdict::NotReproduced, Verdict::CannotBeTested];
+const VERDICTS: [Verdict; 4] = [Verdict::Reproduced, Verdict::Partly, Verdict::NotReproduced, Verdict::CannotBeTested];
 
 /// Rows `{experiment, claim, paper, measured, verdict, note}`, one for each claim.
 #[must_use]

@@ -32,6 +32,11 @@ impl Samples {
             return Quantiles::default();
         }
         let at = |quantile| self.histogram.value_at_quantile(quantile).min(self.max) as f64 / unit;
-        Quantiles { p50: at(0.5), p99: at(0.99), max: self.max as f64 / unit, mean: self.sum as f64 / self.histogram.len() as f64 / unit }
+        Quantiles {
+            p50: at(0.5),
+            p99: at(0.99),
+            max: self.max as f64 / unit,
+            mean: self.sum as f64 / self.histogram.len() as f64 / unit,
+        }
     }
 }
