@@ -5,12 +5,13 @@
 //!
 //! - **Charge**: what the sender may send once the packet has left, right edge minus highest byte received, less what the
 //!   flow owes already. Whatever an idle sender still has is charged with the request that wakes it.
-//! - **Window**: outgoing windows are lowered to the flow's share of the budget, `W = budget / engaged flows`, but never
-//!   below [`LEAST_SEGMENTS`] segments for a new grant; the right edge never moves left.
-//! - **Turns**: when `W` would be smaller, flows take turns by holding ACKs. What has been held for half of the longest
-//!   hold leaves without moving the edge, as soon as the budget has room for that, and a bare copy of it waits for the
-//!   grant: the sender has nothing outstanding then, so its timer is off, and the copy is the window update that lets it
-//!   go on ([`crate::policy::Action::Split`]).
+//! - **Window**: outgoing windows are lowered to the flow's share of the budget, `W = budget / engaged flows`, but not
+//!   below an eighth of the budget and never below [`LEAST_SEGMENTS`] segments; the right edge never moves left.
+//! - **Turns**: when more flows want a share than there are, they take turns by holding ACKs. An ACK that has been held for
+//!   a little while leaves without moving the edge, and a bare copy of it waits for the grant: the sender has nothing
+//!   outstanding then, so its timers are off, and the copy is the window update that lets it go on
+//!   ([`crate::policy::Action::Split`]). Requests wait longer, and then do the same. A flow has at most one bare ACK held:
+//!   a later one says all that the earlier said.
 //!
 //! DESIGN NOTES
 //! 1. Two segments per grant: one alone meets the receiver's delayed ACK (40 ms on Linux), and a sender never uses
@@ -29,6 +30,12 @@ use crate::seq::SeqNumber;
 
 /// Least size of a new grant, in segments.
 pub const LEAST_SEGMENTS: u32 = 2;
+/// A grant is at least this share of the budget: when more flows than that wait, they take turns. A few segments at a time
+/// cost an ACK less often than one or two, for both hosts.
+pub const TURNS: u64 = 8;
+/// A turn of all flows takes no more than this many budgets, as long as grants can be made smaller: 50 ms for 96 KB at
+/// 1 Gb/s, so that a held request is served before our own TCP repeats it.
+pub const BUDGETS_PER_TURN: u64 = 64;
 
 /// Whether the flow is under exact credit.
 #[inline]
@@ -41,7 +48,8 @@ pub fn governs(config: &Config, flow: &Flow) -> bool {
 #[inline]
 fn share(gate: &Gate, flow: &Flow) -> u32 {
     let mss = u64::from(flow.mss.get().max(1));
-    let wire = gate.threshold.get() / gate.engaged.get().max(1);
+    let engaged = gate.engaged.get();
+    let wire = gate.threshold.get() / engaged.clamp(1, TURNS).max(engaged / BUDGETS_PER_TURN);
     let payload = wire * mss / (mss + u64::from(flow.header.get()));
     payload.max(u64::from(LEAST_SEGMENTS) * mss).min(1 << 30) as u32
 }
@@ -64,8 +72,14 @@ pub fn can_go_on(flow: &Flow, ack: SeqNumber) -> bool {
 #[must_use]
 pub fn trigger(config: &Config, gate: &Gate, flow: &Flow, out: &Outgoing) -> Trigger {
     if matches!(out.class, Class::Ack | Class::Data) && has_no_more(config, flow) {
-        // No grant for the end of a response: what an idle sender is left with would burst after the next request.
-        return Trigger { wire: 0, increment: 0, edge: Some(kept(flow, out)) };
+        // Nothing is charged for the end of a response. A little room is left all the same, so that a sender that has more
+        // after all need not wait for its persist timer; but not when there are so many that they could not be served
+        // within a turn, for then the requests of the next round have to leave before their grants.
+        let kept = kept(flow, out);
+        let crowd = gate.engaged.get() * flow.wire(u64::from(LEAST_SEGMENTS * flow.mss.get()))
+            > gate.threshold.get() * BUDGETS_PER_TURN;
+        let edge = if crowd && !out.repeated { kept } else { least(flow, out).max(kept) };
+        return Trigger { wire: 0, increment: 0, edge: Some(edge) };
     }
     let moves = match out.class {
         Class::Urgent | Class::Stale => false,
@@ -101,10 +115,23 @@ fn kept(flow: &Flow, out: &Outgoing) -> SeqNumber {
     out.ack + (remaining(flow, out.ack).div_ceil(1 << out.shift) << out.shift)
 }
 
-/// The right edge of a full grant: the share, no more than TCP itself offers, in units of the window field.
+/// The right edge of a full grant: the share, or the least where a PSH says that the response may be complete.
 fn grant(gate: &Gate, flow: &Flow, out: &Outgoing) -> SeqNumber {
+    if flow.flags.any(flag::PUSHED) && out.ack.0 == flow.received.get() {
+        least(flow, out)
+    } else {
+        edge_at(out, share(gate, flow))
+    }
+}
+
+/// The right edge of the least grant.
+fn least(flow: &Flow, out: &Outgoing) -> SeqNumber {
+    edge_at(out, LEAST_SEGMENTS * flow.mss.get())
+}
+
+/// `wanted` bytes beyond the acknowledgement, in units of the window field, but no more than TCP itself offers.
+fn edge_at(out: &Outgoing, wanted: u32) -> SeqNumber {
     let offered = u32::from(out.window) << out.shift;
-    let wanted = share(gate, flow);
     out.ack + (wanted.div_ceil(1 << out.shift) << out.shift).min(offered)
 }
 

@@ -216,8 +216,10 @@ fn receive(config: &Config, gate: &Gate, flow: &Flow, segment: &Segment, now: Ti
     let received = SeqNumber(flow.received.get());
     if !flow.flags.any(flag::RECEIVED) || end.after(received) {
         if flow.flags.any(flag::PUSHED) {
-            // Unasked data after a PSH: a new message if it comes after a pause, else the PSH was in mid-stream.
-            if pause > config.silence.0.max(2 * u64::from(flow.rtt.get())) {
+            // Unasked data after a PSH: a new message if it comes after a pause that was the sender's own, else the PSH
+            // was in mid-stream.
+            let stopped = credit::governs(config, flow) && credit::remaining(flow, received) < flow.mss.get();
+            if !stopped && pause > config.silence.0.max(2 * u64::from(flow.rtt.get())) {
                 end_response(flow);
             } else {
                 flow.flags.raise(flag::PUSHES_MIDWAY);
@@ -268,10 +270,13 @@ fn end_response(flow: &Flow) {
     flow.last_bandwidth.set(0);
 }
 
-/// Whether the sender has told that nothing follows what has been received.
+/// Whether the sender has told that nothing follows what has been received: by a FIN, or by a PSH, if the flow's
+/// PSHs have not been followed by more so far, or if this one stands where the last response ended, too.
 pub(crate) fn has_no_more(config: &Config, flow: &Flow) -> bool {
     let flags = flow.flags.get();
-    let pushed = config.push_ends_response && flags & (flag::PUSHED | flag::PUSHES_MIDWAY) == flag::PUSHED;
+    let pushed = config.push_ends_response
+        && flags & flag::PUSHED != 0
+        && (flags & flag::PUSHES_MIDWAY == 0 || flow.size.get() == u64::from(flow.last_response.get()));
     (pushed || flags & flag::PEER_DONE != 0) && flags & flag::RECOVERING == 0
 }
 

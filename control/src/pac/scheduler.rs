@@ -44,6 +44,43 @@ struct Held {
     ticket: u32,
 }
 
+/// Packets that have the same limits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Age {
+    /// Acknowledges data: the sender's timers run.
+    Ack,
+    /// Asks for data: our own TCP's timer runs.
+    Request,
+    /// Has left already; no timer runs.
+    Copy,
+}
+
+impl Age {
+    const ALL: [Self; 3] = [Self::Ack, Self::Request, Self::Copy];
+
+    const fn of(held: &Held) -> Self {
+        match held.out.class {
+            _ if held.copy => Self::Copy,
+            Class::Request | Class::Handshake => Self::Request,
+            _ => Self::Ack,
+        }
+    }
+
+    /// The longest hold.
+    fn limit(self, config: &Config) -> Span {
+        if self == Self::Copy { config.max_hold * COPY_PATIENCE } else { config.max_hold }
+    }
+
+    /// When it may leave without a grant, if it can.
+    const fn split(self, config: &Config) -> Option<Span> {
+        match self {
+            Self::Ack => Some(config.split_after),
+            Self::Request => Some(Span(config.max_hold.0 / 2)),
+            Self::Copy => None,
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug)]
 struct FlowQueue {
     head: u32,
@@ -81,14 +118,13 @@ pub struct Scheduler {
     free: Vec<u32>,
     flows: Vec<FlowQueue>,
     levels: [VecDeque<FlowId>; MAX_LEVELS],
-    /// Every held packet in order of arrival: the oldest is the first to reach `max_hold`.
-    ages: VecDeque<(u32, u32)>,
-    /// Every bare copy in the order in which they became such.
-    copies: VecDeque<(u32, u32)>,
+    /// Every held packet by [`Age`], in order of arrival: the oldest of each is the first to reach its limit.
+    ages: [VecDeque<(u32, u32)>; 3],
     /// Decided, not yet fetched.
     ready: VecDeque<(Action, Span)>,
     tickets: u32,
     next_scan: Time,
+    last_poll: Time,
     budget: Budget,
     stats: Stats,
 }
@@ -100,11 +136,11 @@ impl Default for Scheduler {
             free: Vec::new(),
             flows: Vec::new(),
             levels: Default::default(),
-            ages: VecDeque::new(),
-            copies: VecDeque::new(),
+            ages: Default::default(),
             ready: VecDeque::new(),
             tickets: 0,
             next_scan: Time::ZERO,
+            last_poll: Time::ZERO,
             budget: Budget::default(),
             stats: Stats::default(),
         }
@@ -149,8 +185,8 @@ impl Scheduler {
                 self.flush(config, state.gate(), flow, id, now);
             }
             _ => {
-                self.drop_copy(state.gate(), flow, id);
-                self.push(flow, id, packet, out, now);
+                let since = self.drop_subsumed(config, state.gate(), flow, id, now);
+                self.push(flow, id, packet, out, since);
                 self.wait(config, flow, id);
             }
         }
@@ -166,6 +202,7 @@ impl Scheduler {
             if self.held() == 0 {
                 return None;
             }
+            self.last_poll = now;
             let gate = state.gate();
             interval::roll(config, gate, now);
             if config.auto {
@@ -187,17 +224,20 @@ impl Scheduler {
         if !self.ready.is_empty() {
             return Some(Time::ZERO);
         }
-        let limit = |queue: &VecDeque<(u32, u32)>, patience| {
-            queue.front().map(|&(slot, _)| self.slots[slot as usize].since + config.max_hold * patience)
+        let after = |age: Age, span: Span| {
+            let &(slot, _) = self.ages[age as usize].front()?;
+            Some(self.slots[slot as usize].since + span)
         };
-        let limits = [limit(&self.ages, 1), limit(&self.copies, COPY_PATIENCE)];
-        let first = limits.into_iter().flatten().min()?;
-        Some(first.min(self.next_scan))
+        let limit = Age::ALL.into_iter().filter_map(|age| after(age, age.limit(config))).min()?;
+        let split = Age::ALL.into_iter().filter_map(|age| after(age, age.split(config)?)).min();
+        // What could not be split when its time came is looked at again a little later.
+        let split = split.filter(|_| config.credit).map(|time| time.max(self.last_poll + Span(config.silence.0 / 4)));
+        Some(limit.min(self.next_scan).min(split.unwrap_or(Time::NEVER)))
     }
 
     /// Releases everything at once, oldest first: the guard is being switched off.
     pub fn release_all<S: State>(&mut self, config: &Config, state: &S, now: Time) {
-        while let Some(&(slot, _)) = self.ages.front().or(self.copies.front()) {
+        while let Some(&(slot, _)) = self.ages.iter().find_map(VecDeque::front) {
             let id = self.slots[slot as usize].flow;
             let Some(flow) = state.flow(id) else { break };
             self.flush(config, state.gate(), flow, id, now);
@@ -235,27 +275,41 @@ impl Scheduler {
             self.slots[tail].next = slot;
         }
         queue.tail = slot;
-        self.ages.push_back((slot, self.tickets));
+        self.ages[Age::of(&held) as usize].push_back((slot, self.tickets));
         self.stats.held_max = self.stats.held_max.max(self.held() as u64);
     }
 
-    /// A bare copy at the head has nothing to say that a later packet does not.
-    fn drop_copy(&mut self, gate: &Gate, flow: &Flow, id: FlowId) {
-        let head = self.flows.get(id.0 as usize).map_or(NONE, |queue| queue.head);
-        if head != NONE && self.slots[head as usize].copy {
-            let held = self.take_head(id);
+    /// Under exact credit a later packet says all that the flow's held bare ACKs say, and its grant is theirs. Returns
+    /// since when the flow's data has waited to be acknowledged.
+    fn drop_subsumed(&mut self, config: &Config, gate: &Gate, flow: &Flow, id: FlowId, now: Time) -> Time {
+        let mut since = now;
+        while let Some(&FlowQueue { head, .. }) = self.flows.get(id.0 as usize).filter(|queue| queue.head != NONE) {
+            let held = self.slots[head as usize];
+            let bare = held.out.class == Class::Ack && !held.out.data;
+            if !credit::governs(config, flow) || !bare || held.generation != flow.generation.get() {
+                break;
+            }
+            if !held.copy {
+                since = since.min(held.since);
+            }
+            self.take_head(id);
             unhold(gate, flow);
             self.discard(held.packet);
         }
+        since
     }
 
-    /// Puts a flow with held ACKs at the end of its level, unless it waits already.
+    /// Puts a flow with held ACKs at the end of its level, unless it waits there already.
     fn wait(&mut self, config: &Config, flow: &Flow, id: FlowId) {
-        let queue = &mut self.flows[id.0 as usize];
-        if queue.waiting || queue.head == NONE {
+        let queue = self.flows[id.0 as usize];
+        if queue.head == NONE {
             return;
         }
         let level = if queue.promoted { 0 } else { config.level_of(flow.size.get()) };
+        if queue.waiting && queue.level as usize <= level {
+            return;
+        }
+        let queue = &mut self.flows[id.0 as usize];
         queue.level = level as u8;
         queue.waiting = true;
         self.levels[level].push_back(id);
@@ -265,13 +319,14 @@ impl Scheduler {
     fn front(&mut self, config: &Config, state: &impl State) -> Option<FlowId> {
         for level in 0..config.levels() {
             while let Some(&id) = self.levels[level].front() {
-                let queue = &mut self.flows[id.0 as usize];
+                let queue = self.flows[id.0 as usize];
                 let here = queue.waiting && queue.level as usize == level && queue.head != NONE;
                 let sunk = state.flow(id).map_or(level, |flow| config.level_of(flow.size.get()));
                 if here && (queue.promoted || sunk <= level) {
                     return Some(id);
                 }
                 self.levels[level].pop_front();
+                let queue = &mut self.flows[id.0 as usize];
                 if here {
                     queue.level = sunk as u8;
                     self.levels[sunk].push_back(id);
@@ -309,42 +364,41 @@ impl Scheduler {
         true
     }
 
-    /// Lets go the first packet of the flow whose packet has been held for `max_hold`. Under exact credit it leaves
-    /// without a grant, and a bare copy of it stays in its place; else it is charged and gone.
+    /// Lets go the first packet of the flow whose packet has reached its limit. Under exact credit it leaves without a
+    /// grant, and a bare copy of it stays in its place; else it is charged and gone.
     fn force_oldest<S: State>(&mut self, config: &Config, state: &S, now: Time) -> bool {
         self.drop_departed_ages();
-        let overdue = |queue: &VecDeque<(u32, u32)>, slots: &[Held], patience| {
-            let held = slots[queue.front()?.0 as usize];
-            (now.since(held.since) >= config.max_hold * patience).then_some(held)
-        };
-        let oldest = overdue(&self.ages, &self.slots, 1).or_else(|| overdue(&self.copies, &self.slots, COPY_PATIENCE));
-        let Some(held) = oldest else { return false };
-        let Some(flow) = state.flow(held.flow) else { return false };
-        let head = self.flows[held.flow.0 as usize].head;
+        let overdue = Age::ALL.into_iter().find_map(|age| self.oldest(age, age.limit(config), now));
+        let Some((id, head)) = overdue else { return false };
+        let Some(flow) = state.flow(id) else { return false };
         if self.can_split(config, flow, head) {
             self.split(config, state.gate(), flow, head, now);
         } else {
-            self.release_head(config, state.gate(), flow, held.flow, now, |stats| &mut stats.forced);
+            self.release_head(config, state.gate(), flow, id, now, |stats| &mut stats.forced);
         }
         true
     }
 
-    /// Uses what is too little for the next grant to let the oldest packet go without one, so that not all that were
-    /// held at the same instant reach `max_hold` at the same instant.
+    /// Lets an ACK, or a request, that has waited for long enough go without a grant if the budget has room for what that
+    /// sets in motion: mostly nothing.
     fn split_oldest<S: State>(&mut self, config: &Config, state: &S, now: Time) -> bool {
-        let Some(&(slot, _)) = self.ages.front() else { return false };
-        let held = self.slots[slot as usize];
-        if now.since(held.since).0 < config.max_hold.0 / 2 {
-            return false;
+        for age in Age::ALL {
+            let Some((id, head)) = age.split(config).and_then(|wait| self.oldest(age, wait, now)) else { continue };
+            let Some(flow) = state.flow(id) else { continue };
+            let cost = credit::cost_of_split(flow, &self.slots[head as usize].out);
+            if self.can_split(config, flow, head) && (cost == 0 || state.gate().admits(cost)) {
+                self.split(config, state.gate(), flow, head, now);
+                return true;
+            }
         }
-        let Some(flow) = state.flow(held.flow) else { return false };
-        let head = self.flows[held.flow.0 as usize].head;
-        let fits = || state.gate().admits(credit::cost_of_split(flow, &self.slots[head as usize].out));
-        if !self.can_split(config, flow, head) || !fits() {
-            return false;
-        }
-        self.split(config, state.gate(), flow, head, now);
-        true
+        false
+    }
+
+    /// The flow, and its first packet, whose packet is the oldest of its age and has waited for at least `wait`.
+    fn oldest(&self, age: Age, wait: Span, now: Time) -> Option<(FlowId, u32)> {
+        let &(slot, _) = self.ages[age as usize].front()?;
+        let held = &self.slots[slot as usize];
+        (now.since(held.since) >= wait).then(|| (held.flow, self.flows[held.flow.0 as usize].head))
     }
 
     /// Whether the packet may leave without a grant while a bare copy of it waits on. Not a SYN-ACK: its window has
@@ -371,14 +425,14 @@ impl Scheduler {
         held.since = now;
         held.ticket = self.tickets;
         held.out = Outgoing { class: Class::Ack, data: false, ..held.out };
-        self.copies.push_back((slot, self.tickets));
+        self.ages[Age::Copy as usize].push_back((slot, self.tickets));
         self.stats.split += 1;
         self.stats.longest_hold = self.stats.longest_hold.max(waited.0);
         self.ready.push_back((action, waited));
     }
 
     fn drop_departed_ages(&mut self) {
-        for queue in [&mut self.ages, &mut self.copies] {
+        for queue in &mut self.ages {
             while let Some(&(slot, ticket)) = queue.front() {
                 if self.slots[slot as usize].ticket == ticket {
                     break;

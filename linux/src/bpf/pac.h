@@ -17,6 +17,8 @@
 #define FULL_FRAME 1514ull
 #define LARGEST_REQUEST 1024
 #define LEAST_SEGMENTS 2
+#define TURNS 8
+#define BUDGETS_PER_TURN 64
 #define SWAP_TRIES 16
 
 const volatile struct settings settings;
@@ -324,16 +326,6 @@ SUBPROGRAM int void_debt(struct flow *flow)
 	return 0;
 }
 
-/* account.rs, needed by credit.rs */
-
-static __always_inline bool has_no_more(const struct flow *flow)
-{
-	__u32 flags = get32(&flow->flags);
-	bool pushed = settings.push_ends_response && (flags & (FLOW_PUSHED | FLOW_PUSHES_MIDWAY)) == FLOW_PUSHED;
-
-	return (pushed || flags & FLOW_PEER_DONE) && !(flags & FLOW_RECOVERING);
-}
-
 /* credit.rs */
 
 static __always_inline bool governs(const struct flow *flow)
@@ -357,7 +349,8 @@ static __always_inline __u32 later(__u32 a, __u32 b)
 static __always_inline __u32 share(const struct flow *flow)
 {
 	__u64 mss = max_u32(get32(&flow->mss), 1);
-	__u64 wire = get64(&gate.threshold) / max_u64(get64(&gate.engaged), 1);
+	__u64 engaged = get64(&gate.engaged);
+	__u64 wire = get64(&gate.threshold) / max_u64(min_u64(max_u64(engaged, 1), TURNS), engaged / BUDGETS_PER_TURN);
 	__u64 payload = wire * mss / (mss + get32(&flow->header));
 
 	return min_u64(max_u64(payload, LEAST_SEGMENTS * mss), 1u << 30);
@@ -366,6 +359,16 @@ static __always_inline __u32 share(const struct flow *flow)
 static __always_inline __u32 remaining(const struct flow *flow, __u32 ack)
 {
 	return ahead_of(get32(&flow->edge), ack);
+}
+
+/* account.rs */
+static __always_inline bool has_no_more(const struct flow *flow)
+{
+	__u32 flags = get32(&flow->flags);
+	bool pushed = settings.push_ends_response && flags & FLOW_PUSHED &&
+		      (!(flags & FLOW_PUSHES_MIDWAY) || get64(&flow->size) == get32(&flow->last_response));
+
+	return (pushed || flags & FLOW_PEER_DONE) && !(flags & FLOW_RECOVERING);
 }
 
 static __always_inline bool can_go_on(const struct flow *flow, __u32 ack)
@@ -383,12 +386,24 @@ static __always_inline __u32 kept_edge(const struct flow *flow, const struct out
 	return out->ack + in_units(remaining(flow, out->ack), out->shift);
 }
 
-static __always_inline __u32 grant(const struct flow *flow, const struct outgoing *out)
+static __always_inline __u32 edge_at(const struct outgoing *out, __u32 wanted)
 {
 	__u32 offered = (__u32)out->window << (out->shift & 15);
-	__u32 wanted = in_units(share(flow), out->shift);
 
+	wanted = in_units(wanted, out->shift);
 	return out->ack + (wanted < offered ? wanted : offered);
+}
+
+static __always_inline __u32 least(const struct flow *flow, const struct outgoing *out)
+{
+	return edge_at(out, LEAST_SEGMENTS * get32(&flow->mss));
+}
+
+static __always_inline __u32 grant(const struct flow *flow, const struct outgoing *out)
+{
+	if (any_flag(flow, FLOW_PUSHED) && out->ack == get32(&flow->received))
+		return least(flow, out);
+	return edge_at(out, share(flow));
 }
 
 static __always_inline void price(const struct flow *flow, const struct outgoing *out, __u32 to,
@@ -410,7 +425,10 @@ static __always_inline void credit_trigger(const struct flow *flow, const struct
 	__u32 to = kept_edge(flow, out);
 
 	if ((out->class == CLASS_ACK || out->class == CLASS_DATA) && has_no_more(flow)) {
-		trigger->edge = to;
+		bool crowd = get64(&gate.engaged) * flow_wire(flow, LEAST_SEGMENTS * get32(&flow->mss)) >
+			     get64(&gate.threshold) * BUDGETS_PER_TURN;
+
+		trigger->edge = crowd && !out->repeated ? to : later(least(flow, out), to);
 		trigger->moves_edge = true;
 		return;
 	}
@@ -552,7 +570,9 @@ SUBPROGRAM int receive(struct flow *flow, const struct segment *segment, __u64 n
 	end = segment_end(segment);
 	if (!any_flag(flow, FLOW_RECEIVED) || seq_distance(end, get32(&flow->received)) > 0) {
 		if (any_flag(flow, FLOW_PUSHED)) {
-			if (pause > max_u64(settings.silence, 2ull * get32(&flow->rtt)))
+			bool stopped = governs(flow) && remaining(flow, get32(&flow->received)) < get32(&flow->mss);
+
+			if (!stopped && pause > max_u64(settings.silence, 2ull * get32(&flow->rtt)))
 				end_response(flow);
 			else
 				raise_flags(flow, FLOW_PUSHES_MIDWAY);
