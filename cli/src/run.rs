@@ -134,7 +134,7 @@ pub(crate) struct Arguments {
     batch: Option<u64>,
 
     /// What decides when an ACK may leave.
-    #[arg(long, value_enum, default_value = "pac", overrides_with = "guard")]
+    #[arg(long, value_enum, default_value = "credit", overrides_with = "guard")]
     guard: Policy,
 
     /// How held ACKs leave the kernel's path.

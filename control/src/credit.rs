@@ -44,14 +44,14 @@ pub fn governs(config: &Config, flow: &Flow) -> bool {
     config.credit && flow.flags.any(flag::SCALE_KNOWN) && 1 << flow.scale.get() <= flow.mss.get()
 }
 
-/// The flow's share of the budget as payload bytes.
+/// The flow's share of the budget as payload bytes, in whole segments.
 #[inline]
 fn share(gate: &Gate, flow: &Flow) -> u32 {
     let mss = u64::from(flow.mss.get().max(1));
     let engaged = gate.engaged.get();
     let wire = gate.threshold.get() / engaged.clamp(1, TURNS).max(engaged / BUDGETS_PER_TURN);
     let payload = wire * mss / (mss + u64::from(flow.header.get()));
-    payload.max(u64::from(LEAST_SEGMENTS) * mss).min(1 << 30) as u32
+    ((payload / mss).max(u64::from(LEAST_SEGMENTS)) * mss).min(1 << 30) as u32
 }
 
 /// Bytes that the sender may send beyond `ack`.

@@ -353,7 +353,7 @@ static __always_inline __u32 share(const struct flow *flow)
 	__u64 wire = get64(&gate.threshold) / max_u64(min_u64(max_u64(engaged, 1), TURNS), engaged / BUDGETS_PER_TURN);
 	__u64 payload = wire * mss / (mss + get32(&flow->header));
 
-	return min_u64(max_u64(payload, LEAST_SEGMENTS * mss), 1u << 30);
+	return min_u64(max_u64(payload / mss, LEAST_SEGMENTS) * mss, 1u << 30);
 }
 
 static __always_inline __u32 remaining(const struct flow *flow, __u32 ack)
