@@ -98,8 +98,10 @@ def _table(setting: Setting, curves: dict[str, dict[int, Point]]) -> str:
         cells = [_cell(curves[name].get(n)) for name in names]
         if any(cells):
             lines.append(f"| {n} | " + " | ".join(cells) + " |")
-    fewest = min(point.seeds for points in curves.values() for point in points.values())
-    lines += ["", f"{setting.rounds} rounds, {fewest} seeds or more at each point."]
+    fewest = {name: min(point.seeds for point in points.values()) for name, points in curves.items()}
+    most = max(point.seeds for points in curves.values() for point in points.values())
+    less = "".join(f"; {name}: from {seeds}" for name, seeds in fewest.items() if seeds < most)
+    lines += ["", f"{setting.rounds} rounds and {most} seeds at each point{less}."]
     return "\n".join(lines)
 
 

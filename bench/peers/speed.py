@@ -28,12 +28,13 @@ def measure(core: int, repeats: int) -> None:
     points = []
     for name, senders in settings.SPEED:
         setting = settings.BY_NAME[name]
-        useful = -(-setting.bytes_per_sender(senders) // setting.mss) * senders * settings.SPEED_ROUNDS
+        useful = -(-setting.bytes_per_sender(senders) // setting.mss) * senders  # data packets of a round
         got = {c: [] for c, (name_of, _) in CONTENDERS.items() if simulators.BY_NAME[name_of].runs(setting)}
         for _ in range(repeats):
             for contender, found in got.items():
                 simulator, more = CONTENDERS[contender]
-                command = simulators.BY_NAME[simulator].command(setting, senders, 1, settings.SPEED_ROUNDS) + more
+                rounds = settings.SPEED_ROUNDS_NS3 if simulator == "ns-3" else settings.SPEED_ROUNDS
+                command = simulators.BY_NAME[simulator].command(setting, senders, 1, rounds) + more
                 try:
                     row = simulators.run(command, ("taskset", "-c", str(core)))
                 except simulators.Failed as why:
@@ -41,14 +42,14 @@ def measure(core: int, repeats: int) -> None:
                 found.append(row)
         points.append({"setting": name, "senders": senders, "simulators": {
             contender: {
-                "rates": [useful / row["wall_s"] for row in found],
-                "events_per_packet": found[0].get("events", 0) / useful,
+                "rates": [useful * row["rounds"] / row["wall_s"] for row in found],
+                "events_per_packet": found[0].get("events", 0) / (useful * found[0]["rounds"]),
                 "peak_kib": max(row["peak_kib"] for row in found),
                 "goodput_mbps": found[0]["goodput_mbps"],
             } for contender, found in got.items()
         }})
-        print(name, senders, {c: f"{statistics.median(useful / r['wall_s'] for r in found):,.0f}/s" for c, found in got.items()})
-    conditions = (f"{settings.SPEED_ROUNDS} rounds, {repeats} alternating runs each, one core of {os.cpu_count()} "
+        print(name, senders, {c: f"{statistics.median(useful * r['rounds'] / r['wall_s'] for r in found):,.0f}/s" for c, found in got.items()})
+    conditions = (f"{settings.SPEED_ROUNDS} rounds ({settings.SPEED_ROUNDS_NS3} in ns-3), {repeats} alternating runs each, one core of {os.cpu_count()} "
                   f"({_processor()}), Linux {platform.release()}.")
     SPEED_ROWS.write_text(json.dumps({"points": points, "conditions": conditions}, indent=1))
 
