@@ -4,6 +4,7 @@
 //! channel of its path ([`World::inject`]), which knows when it will be at the far end; there it enters the next one or
 //! reaches its host ([`World::deliver`]), whose endpoint may emit packets in turn.
 
+use std::collections::VecDeque;
 use std::time::Instant;
 
 use ackgate_control::m21::{self, FlowCounter};
@@ -129,12 +130,22 @@ pub(crate) struct World<'a, O> {
     pub(crate) random: Randoms,
     pub(crate) watch: Watch<'a, O>,
     pub(crate) tally: Tally,
+    /// Ethernet flow control: the channels that wait for room at each port; empty when frames are dropped instead.
+    waiters: Vec<Line>,
     host_delay: Ps,
     host_jitter: Ps,
     trailer: u8,
     bottleneck: u32,
     last_hop: u32,
     pub(crate) finished: bool,
+}
+
+/// Channels that wait for room at a port, in order (Ethernet flow control).
+#[derive(Clone, Default)]
+struct Line {
+    channels: VecDeque<u32>,
+    /// The first has an event at which it tries.
+    called: bool,
 }
 
 /// Memory that the ports of one switch share.
@@ -201,6 +212,7 @@ impl<'a, O: Observer> World<'a, O> {
                 queue: stream(Purpose::Queue),
             },
             tally: Tally::new(),
+            waiters: if scenario.switch.pause { vec![Line::default(); plan.channels.len()] } else { Vec::new() },
             host_delay: Ps::from_span(scenario.host.delay),
             host_jitter: Ps::from_span(scenario.host.jitter),
             trailer: if scenario.network.framing.in_buffer() >= 18 { 4 } else { 0 },
@@ -337,11 +349,73 @@ impl<'a, O: Observer> World<'a, O> {
             prefetch_all(&self.endpoints, endpoint(flow, from.peer()), ENDPOINT_LINES);
             prefetch(&self.connections, flow as usize);
         }
+        if !arrived && !self.waiters.is_empty() && !self.admitted(index, handle, next) {
+            return;
+        }
+        let channel = &mut self.channels[index as usize];
         channel.advance(next);
         if next != NIL {
             self.events.push(self.slab[next].arrival, Event::Channel.at(index));
         }
-        if arrived { self.deliver(handle) } else { self.inject(self.now, handle) }
+        if arrived {
+            self.deliver(handle);
+            return;
+        }
+        self.inject(self.now, handle);
+        if !self.waiters.is_empty() {
+            self.call_next(self.paths[hop as usize]);
+        }
+    }
+
+    /// IEEE 802.3x: whether a port takes the frame that a channel brings. If not, the channel is paused and waits for its
+    /// turn.
+    fn admitted(&mut self, index: u32, handle: u32, next: u32) -> bool {
+        let Packet { hop, .. } = self.slab[handle];
+        let port = self.paths[hop as usize];
+        let line = &mut self.waiters[port as usize];
+        let first = line.channels.front() == Some(&index);
+        if !first {
+            if line.channels.is_empty()
+                && self.channels[port as usize].full_until(self.now, self.slab[handle].frame()).is_none()
+            {
+                return true;
+            }
+            line.channels.push_back(index);
+            self.channels[index as usize].pause(self.now);
+            self.call_next(port);
+            return false;
+        }
+        line.called = false;
+        if self.channels[port as usize].full_until(self.now, self.slab[handle].frame()).is_some() {
+            self.call_next(port);
+            return false;
+        }
+        line.channels.pop_front();
+        let channel = &mut self.channels[index as usize];
+        channel.resume(self.now);
+        if next != NIL {
+            let behind = self.now + channel.transmission(self.slab[next].frame());
+            self.slab[next].arrival = self.slab[next].arrival.max(behind);
+        }
+        // Others may wait for room in this channel, which had none while it was paused.
+        self.call_next(index);
+        true
+    }
+
+    /// The first of those that wait for a port tries when there is room for its frame; while the port is paused itself,
+    /// that is not known.
+    fn call_next(&mut self, port: u32) {
+        let line = &mut self.waiters[port as usize];
+        let Some(&waiter) = line.channels.front() else { return };
+        if line.called {
+            return;
+        }
+        let frame = self.slab[self.channels[waiter as usize].head()].frame();
+        let at = self.channels[port as usize].full_until(self.now, frame).unwrap_or(self.now);
+        if at < Ps::NEVER {
+            line.called = true;
+            self.events.push(at, Event::Channel.at(waiter));
+        }
     }
 
     /// A packet enters the next channel of its path, and those behind it whose future is known already.

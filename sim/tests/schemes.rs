@@ -205,6 +205,23 @@ fn schemes_combine_with_senders_of_other_kinds() {
 }
 
 #[test]
+fn flow_control_loses_nothing_and_blocks_the_head_of_the_line() {
+    // Vasudevan §2.1: it works on a single switch, and blocks others across trunks.
+    let star = incast(&format!("{PAC_NS2}\nswitch.pause = true"), "none", 64);
+    assert!(star.drops == 0 && star.rto_timeouts == 0 && star.goodput_mbps > 850.0, "{}", star.goodput_mbps);
+    let beside = |pause: bool| {
+        report(&format!(
+            "senders = 16\ntime_limit = \"500ms\"\nworkload = \"long\"\nswitch.pause = {pause}\n\
+             network = {{ topology = \"core\", core_rate = \"2gbit\" }}\n[[background]]\nto = \"beside\""
+        ))
+    };
+    let (paused, dropping) = (beside(true), beside(false));
+    assert!(paused.drops == 0 && dropping.drops > 0);
+    let (blocked, free) = (paused.background_goodput_mbps, dropping.background_goodput_mbps);
+    assert!(blocked < 0.5 * free, "{blocked} and {free}");
+}
+
+#[test]
 fn the_same_seed_gives_the_same_run() {
     for scheme in Scheme::ALL {
         let [first, second] = [0; 2].map(|_| Report { wall_s: 0.0, ..incast(PAC_NS2, scheme.name(), 24) });

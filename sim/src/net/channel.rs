@@ -102,6 +102,8 @@ struct Queue {
     discipline: Queueing,
     waiting: VecDeque<Waiting>,
     waiting_bytes: u64,
+    /// The far end has paused this channel (IEEE 802.3x) since then.
+    paused_at: Option<Ps>,
     /// Of these, `bytes` and `busy` are counted in the channel's first line.
     counters: Counters,
 }
@@ -142,6 +144,7 @@ impl Channel {
                 discipline: Queueing::DropTail,
                 waiting: VecDeque::new(),
                 waiting_bytes: 0,
+                paused_at: None,
                 counters: Counters::default(),
             },
         }
@@ -185,7 +188,9 @@ impl Channel {
     #[inline]
     pub fn offer(&mut self, now: Ps, packet: &Packet, pool_left: u64, random: &mut Random) -> Result<Offer, Refusal> {
         let frame = packet.frame().max(u32::from(self.min_frame));
-        let idle = self.free_at <= now;
+        let paused = self.queue.paused_at;
+        let now = paused.unwrap_or(now);
+        let idle = self.free_at <= now && paused.is_none();
         let transmission = self.transmission(frame);
         if idle && self.plain {
             self.bytes += u64::from(frame);
@@ -193,7 +198,8 @@ impl Channel {
             self.free_at = now + transmission;
             return Ok(Offer { start: now, arrival: self.free_at + self.delay, marked: false });
         }
-        let start = self.free_at.max(now);
+        // While the channel is paused, times are as if the pause had no length; `resume` adds it.
+        let start = self.free_at.max(now) + Ps(u64::from(paused.is_some()));
         let end = start + transmission;
         let idle_since = if idle { Some(self.free_at) } else { None };
         let marked = self.queue.admit(now, start, end, packet, frame, pool_left, idle_since, random)?;
@@ -220,6 +226,41 @@ impl Channel {
         counters.busy = counters.busy - (self.free_at - now);
         counters.byte_ns -= self.queue.waiting.iter().map(ahead).sum::<u128>();
         counters
+    }
+
+    /// When a frame of `bytes` will fit, if it does not at `now`: [`Ps::NEVER`] while the channel is paused.
+    #[must_use]
+    pub fn full_until(&mut self, now: Ps, bytes: u32) -> Option<Ps> {
+        let frame = bytes.max(u32::from(self.min_frame));
+        let (mut waiting, mut packets) = self.occupancy(now);
+        let paused = self.queue.paused_at.is_some();
+        let waits = paused || self.free_at > now || self.queue.count_transmitting;
+        let mut until = None;
+        for entry in &self.queue.waiting {
+            if !waits || self.queue.capacity.fits(waiting, packets, frame) {
+                break;
+            }
+            waiting -= u64::from(entry.bytes);
+            packets -= 1;
+            until = Some(if paused { Ps::NEVER } else { entry.until });
+        }
+        until
+    }
+
+    /// The far end pauses this channel: nothing leaves its queue until [`resume`](Self::resume).
+    pub fn pause(&mut self, now: Ps) {
+        self.queue.paused_at.get_or_insert(now);
+    }
+
+    /// It goes on: all that waits will be later by the length of the pause.
+    pub fn resume(&mut self, now: Ps) {
+        let Some(paused_at) = self.queue.paused_at.take() else { return };
+        let length = now - paused_at;
+        self.free_at = self.free_at.max(paused_at) + length;
+        for entry in &mut self.queue.waiting {
+            entry.until += length;
+        }
+        self.queue.counters.byte_ns += u128::from(self.queue.waiting_bytes) * u128::from(length.0 / 1_000);
     }
 
     /// Puts off an arrival so that it is not before those ahead of it.
@@ -260,6 +301,7 @@ impl Channel {
 impl Queue {
     #[inline]
     fn occupancy(&mut self, now: Ps) -> (u64, u32) {
+        let now = self.paused_at.unwrap_or(now);
         while let Some(first) = self.waiting.front() {
             if first.until > now {
                 break;

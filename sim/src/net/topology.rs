@@ -163,7 +163,9 @@ impl Plan {
         let main = &routes[..scenario.senders as usize];
         let bottleneck = bottleneck(main, &paths, &interfaces);
         interfaces[bottleneck as usize].bottleneck = true;
-        mark_eager(&mut channels, &routes, &paths, bottleneck);
+        if !scenario.switch.pause {
+            mark_eager(&mut channels, &routes, &paths, bottleneck);
+        }
         let last_hop = 2 * main.first().map_or(0, |route| route.host[1]) + 1;
         let hosts = u32::try_from(hosts.len()).expect("fewer than 2^32 hosts");
         Self { channels, pools, paths, routes, receivers, hosts, bottleneck, last_hop, grain, interfaces }

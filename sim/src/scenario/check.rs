@@ -165,6 +165,9 @@ fn switch(switch: &Switch, scenario: &Scenario) -> Checked {
     capacity("switch.buffer", switch.buffer, frame)?;
     if let Some(pool) = switch.pool {
         capacity("switch.pool", Capacity::Bytes(pool), frame)?;
+        if switch.pause {
+            return refuse("switch.pause", "ports that share a pool cannot pause: leave switch.pool out");
+        }
     }
     match &switch.discipline {
         Discipline::DropTail => Ok(()),

@@ -18,6 +18,9 @@ pub struct Switch {
     /// Whether the frame on the wire still fills the buffer. Real switches and ns-2 free a frame as it starts or ends
     /// its transmission; ns-3's device takes it out of its queue first.
     pub count_transmitting: bool,
+    /// Ethernet flow control (IEEE 802.3x): a frame that does not fit is not dropped but waits at the far end of its link,
+    /// and all frames behind it on that link with it.
+    pub pause: bool,
     /// What happens to an arriving frame.
     pub discipline: Discipline,
 }
@@ -28,6 +31,7 @@ impl Default for Switch {
             buffer: Capacity::Bytes(96_000),
             pool: None,
             count_transmitting: false,
+            pause: false,
             discipline: Discipline::DropTail,
         }
     }
