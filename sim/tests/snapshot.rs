@@ -6,9 +6,7 @@
 use std::fmt::Write;
 
 use ackgate_sim::observer::Nobody;
-use ackgate_sim::scenario::{
-    Capacity, CongestionControl, Connections, Discipline, Ecn, Rounds, Scenario, Scheme, Workload,
-};
+use ackgate_sim::scenario::{Capacity, CongestionControl, Connections, Discipline, Ecn, Rounds, Scenario, Workload};
 
 /// PAC §V-E at 1 Gb/s: 96 KB, 120 us, MSS 1460, RTOmin 200 ms, no delayed ACK, 20 us of start jitter; ten rounds of
 /// 64 KB from each sender on new connections.
