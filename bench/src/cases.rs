@@ -53,3 +53,17 @@ fn vasudevan_10g() -> Scenario {
     scenario.workload = Workload::Rounds(Rounds { volume: 40_000_000, per: Per::Round, ..Rounds::default() });
     scenario
 }
+
+#[cfg(test)]
+mod tests {
+    use super::ALL;
+
+    #[test]
+    fn every_case_is_a_scenario_and_has_a_name_of_its_own() {
+        for (at, case) in ALL.iter().enumerate() {
+            let checked = (case.scenario)().check();
+            assert!(checked.is_ok(), "{}: {checked:?}", case.name);
+            assert!(ALL[..at].iter().all(|other| other.name != case.name), "two cases are called {}", case.name);
+        }
+    }
+}
