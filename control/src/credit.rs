@@ -33,6 +33,9 @@ pub const LEAST_SEGMENTS: u32 = 2;
 /// A grant is at least this share of the budget: when more flows than that wait, they take turns. A few segments at a time
 /// cost an ACK less often than one or two, for both hosts.
 pub const TURNS: u64 = 8;
+/// A flow never gets more than this part of the budget, not even alone: what it keeps of its window when it falls idle
+/// must leave room for others when it is asked again.
+pub const LEAST_SHARES: u64 = 2;
 /// A turn of all flows takes no more than this many budgets, as long as grants can be made smaller: 50 ms for 96 KB at
 /// 1 Gb/s, so that a held request is served before our own TCP repeats it.
 pub const BUDGETS_PER_TURN: u64 = 64;
@@ -49,7 +52,7 @@ pub fn governs(config: &Config, flow: &Flow) -> bool {
 fn share(gate: &Gate, flow: &Flow) -> u32 {
     let mss = u64::from(flow.mss.get().max(1));
     let engaged = gate.engaged.get();
-    let wire = gate.threshold.get() / engaged.clamp(1, TURNS).max(engaged / BUDGETS_PER_TURN);
+    let wire = gate.threshold.get() / engaged.clamp(LEAST_SHARES, TURNS).max(engaged / BUDGETS_PER_TURN);
     let payload = wire * mss / (mss + u64::from(flow.header.get()));
     ((payload / mss).max(u64::from(LEAST_SEGMENTS)) * mss).min(1 << 30) as u32
 }

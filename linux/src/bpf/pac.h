@@ -18,6 +18,7 @@
 #define LARGEST_REQUEST 1024
 #define LEAST_SEGMENTS 2
 #define TURNS 8
+#define LEAST_SHARES 2
 #define BUDGETS_PER_TURN 64
 #define SWAP_TRIES 16
 
@@ -350,7 +351,7 @@ static __always_inline __u32 share(const struct flow *flow)
 {
 	__u64 mss = max_u32(get32(&flow->mss), 1);
 	__u64 engaged = get64(&gate.engaged);
-	__u64 wire = get64(&gate.threshold) / max_u64(min_u64(max_u64(engaged, 1), TURNS), engaged / BUDGETS_PER_TURN);
+	__u64 wire = get64(&gate.threshold) / max_u64(min_u64(max_u64(engaged, LEAST_SHARES), TURNS), engaged / BUDGETS_PER_TURN);
 	__u64 payload = wire * mss / (mss + get32(&flow->header));
 
 	return min_u64(max_u64(payload / mss, LEAST_SEGMENTS) * mss, 1u << 30);
