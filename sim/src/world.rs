@@ -450,8 +450,8 @@ impl<'a, O: Observer> World<'a, O> {
                 let known = known(&self.connections, &self.routes, &self.configs, self.trailer, packet.flow);
                 self.watch.packet(offer.start, index, Way::Out, &packet, &known);
                 self.watch.packet(offer.arrival, index, Way::In, &packet, &known);
-                if offer.start > at {
-                    self.watch.queued(at, offer.start, index, packet.frame());
+                if offer.leaves > at {
+                    self.watch.queued(at, offer.leaves, index, self.channels[index as usize].padded(&packet));
                 }
             }
             let packet = &mut self.slab[handle];

@@ -29,6 +29,8 @@ pub struct Offer {
     pub start: Ps,
     /// Last bit at the far end.
     pub arrival: Ps,
+    /// When it no longer fills the buffer: now, if it does not wait.
+    pub leaves: Ps,
     /// Marked CE here.
     pub marked: bool,
 }
@@ -178,6 +180,13 @@ impl Channel {
         }
     }
 
+    /// Bytes that a packet's frame has on this link: Ethernet pads short ones.
+    #[inline]
+    #[must_use]
+    pub fn padded(&self, packet: &Packet) -> u32 {
+        packet.frame().max(u32::from(self.min_frame))
+    }
+
     /// Bytes and frames that fill the buffer at `now`. Asked for times that never decrease.
     #[inline]
     pub fn occupancy(&mut self, now: Ps) -> (u64, u32) {
@@ -187,7 +196,7 @@ impl Channel {
     /// A frame arrives at the queue. `pool_left` is what a shared memory still has.
     #[inline]
     pub fn offer(&mut self, now: Ps, packet: &Packet, pool_left: u64, random: &mut Random) -> Result<Offer, Refusal> {
-        let frame = packet.frame().max(u32::from(self.min_frame));
+        let frame = self.padded(packet);
         let paused = self.queue.paused_at;
         let now = paused.unwrap_or(now);
         let idle = self.free_at <= now && paused.is_none();
@@ -196,7 +205,7 @@ impl Channel {
             self.bytes += u64::from(frame);
             self.frames += 1;
             self.free_at = now + transmission;
-            return Ok(Offer { start: now, arrival: self.free_at + self.delay, marked: false });
+            return Ok(Offer { start: now, arrival: self.free_at + self.delay, leaves: now, marked: false });
         }
         // While the channel is paused, times are as if the pause had no length; `resume` adds it.
         let start = self.free_at.max(now) + Ps(u64::from(paused.is_some()));
@@ -206,7 +215,8 @@ impl Channel {
         self.bytes += u64::from(frame);
         self.frames += 1;
         self.free_at = end;
-        Ok(Offer { start, arrival: end + self.delay, marked })
+        let leaves = if self.queue.count_transmitting { end } else { start };
+        Ok(Offer { start, arrival: end + self.delay, leaves, marked })
     }
 
     /// What happened so far.

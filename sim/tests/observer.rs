@@ -1,0 +1,100 @@
+//! Looking changes nothing, and what is shown adds up to what is reported.
+
+use ackgate_control::units::{Span, Time};
+use ackgate_sim::observer::{DropReason, Interface, InterfaceKind, Nobody, Observer, Packet, Point, Way};
+use ackgate_sim::scenario::{Connections, Core, Direction, LeafSpine, Rounds, Scenario, Scheme, Topology, Workload};
+
+/// Counts what it is shown.
+#[derive(Default)]
+struct Counting {
+    interfaces: Vec<Interface>,
+    now: Time,
+    drops: u64,
+    timeouts: u64,
+    rounds: Vec<Span>,
+    largest_queue: u64,
+    /// Data packets that reached their host.
+    data: u64,
+    queues: Vec<(u64, u32)>,
+}
+
+impl Counting {
+    fn at(&mut self, now: Time) {
+        assert!(now >= self.now, "{now:?} is shown after {:?}", self.now);
+        self.now = now;
+    }
+}
+
+impl Observer for Counting {
+    fn begin(&mut self, interfaces: &[Interface]) {
+        self.interfaces = interfaces.to_vec();
+        self.queues = vec![(0, 0); interfaces.len()];
+    }
+
+    fn packet(&mut self, now: Time, at: Point, way: Way, packet: &Packet) {
+        self.at(now);
+        let host = self.interfaces[at.0 as usize].kind == InterfaceKind::Host;
+        self.data += u64::from(host && way == Way::In && packet.segment.payload > 1_000);
+    }
+
+    fn dropped(&mut self, now: Time, _: Point, _: &Packet, _: DropReason) {
+        self.at(now);
+        self.drops += 1;
+    }
+
+    fn queue(&mut self, now: Time, at: Point, bytes: u64, packets: u32) {
+        self.at(now);
+        let before = std::mem::replace(&mut self.queues[at.0 as usize], (bytes, packets));
+        assert_eq!(before.1.abs_diff(packets), 1, "one frame joins or leaves at a time");
+        if self.interfaces[at.0 as usize].bottleneck {
+            self.largest_queue = self.largest_queue.max(bytes);
+        }
+    }
+
+    fn timeout(&mut self, now: Time, _: u32) {
+        self.at(now);
+        self.timeouts += 1;
+    }
+
+    fn round_ends(&mut self, now: Time, _: u32, took: Span) {
+        self.at(now);
+        self.rounds.push(took);
+    }
+}
+
+#[test]
+fn observers_see_all_and_change_nothing() {
+    let mut scenarios = Vec::new();
+    for topology in [Topology::Star, Topology::Core(Core::default()), Topology::LeafSpine(LeafSpine::default())] {
+        for scheme in [Scheme::None, Scheme::Pac] {
+            for connections in [Connections::Persistent, Connections::Fresh] {
+                for direction in [Direction::Push, Direction::Pull] {
+                    let rounds = Rounds { connections, direction, volume: 29_200, ..Rounds::default() };
+                    let mut scenario = Scenario {
+                        senders: 40,
+                        rounds: 3,
+                        scheme,
+                        workload: Workload::Rounds(rounds),
+                        ..Scenario::default()
+                    };
+                    scenario.network.topology = topology.clone();
+                    scenario.host.jitter = Span::micros(3);
+                    scenario.switch.count_transmitting = scheme == Scheme::Pac;
+                    scenarios.push(scenario);
+                }
+            }
+        }
+    }
+    for scenario in scenarios {
+        let mut blind = ackgate_sim::run(&scenario, &mut Nobody).expect("a valid scenario has a result");
+        let mut counting = Counting::default();
+        let mut seen = ackgate_sim::run(&scenario, &mut counting).expect("a valid scenario has a result");
+        (blind.wall_s, seen.wall_s) = (0.0, 0.0);
+        assert_eq!(blind, seen);
+        assert_eq!(counting.drops, seen.drops, "{scenario:?}");
+        assert_eq!(counting.timeouts, seen.rto_timeouts);
+        assert_eq!(counting.rounds.len(), seen.rounds as usize);
+        assert_eq!(counting.data, seen.packets_delivered);
+        assert_eq!(counting.largest_queue, seen.queue_bytes.max);
+    }
+}
