@@ -116,7 +116,7 @@ fn patience(config: &Config, gate: &Gate, flow: &Flow) -> u64 {
 
 /// The time in ns that a full threshold takes to arrive; 0 when the link's rate is not known.
 fn drain(config: &Config, gate: &Gate) -> u64 {
-    if config.rate_mbps == 0 { 0 } else { gate.threshold.get() * 8_000 / config.rate_mbps }
+    (gate.threshold.get() * 8_000).checked_div(config.rate_mbps).unwrap_or(0)
 }
 
 /// Voids what a silent flow owes; says whether it did.
