@@ -92,6 +92,8 @@ pub struct Channel {
     pub eager: bool,
     /// A frame that finds the transmitter free is always taken, unmarked.
     plain: bool,
+    /// The far end has paused it; `queue` knows since when.
+    paused: bool,
     queue: Queue,
 }
 
@@ -139,6 +141,7 @@ impl Channel {
             min_frame: config.min_frame,
             eager: false,
             plain: !config.count_transmitting && config.pool.is_none(),
+            paused: false,
             queue: Queue {
                 capacity: config.capacity,
                 pool: config.pool,
@@ -197,7 +200,7 @@ impl Channel {
     #[inline]
     pub fn offer(&mut self, now: Ps, packet: &Packet, pool_left: u64, random: &mut Random) -> Result<Offer, Refusal> {
         let frame = self.padded(packet);
-        let paused = self.queue.paused_at;
+        let paused = if self.paused { self.queue.paused_at } else { None };
         let now = paused.unwrap_or(now);
         let idle = self.free_at <= now && paused.is_none();
         let transmission = self.transmission(frame);
@@ -259,11 +262,13 @@ impl Channel {
 
     /// The far end pauses this channel: nothing leaves its queue until [`resume`](Self::resume).
     pub fn pause(&mut self, now: Ps) {
+        self.paused = true;
         self.queue.paused_at.get_or_insert(now);
     }
 
     /// It goes on: all that waits will be later by the length of the pause.
     pub fn resume(&mut self, now: Ps) {
+        self.paused = false;
         let Some(paused_at) = self.queue.paused_at.take() else { return };
         let length = now - paused_at;
         self.free_at = self.free_at.max(paused_at) + length;
