@@ -122,7 +122,7 @@ pub(crate) struct Network {
     /// Sender namespaces; the connections are spread over them.
     #[arg(long, default_value_t = Spec::pac_edge().hosts)]
     hosts: usize,
-    /// Rate of the switch port towards the receiver, or `auto`: the highest of 1gbit, 500, 200 and 100mbit that
+    /// Rate of the switch port towards the receiver, or `auto`: the highest of 1gbit, 500 and 200mbit that
     /// this machine carries without effort.
     #[arg(long, default_value = "1gbit", value_parser = RateArgument::parse)]
     rate: RateArgument,

@@ -25,7 +25,7 @@ const MACHINE_SHARE: f64 = 0.9;
 /// as far as the processors allow.
 const SERVING_THREADS: usize = 8;
 /// Rates that [`Lab::choose_rate`] chooses from, in bits per second.
-const RATES: [u64; 4] = [1_000_000_000, 500_000_000, 200_000_000, 100_000_000];
+const RATES: [u64; 3] = [1_000_000_000, 500_000_000, 200_000_000];
 /// Share of the framing limit that is reached without congestion by a machine that carries a rate without effort.
 const EFFORTLESS_GOODPUT: f64 = 0.95;
 /// Share of its processors' time that it takes at most.
