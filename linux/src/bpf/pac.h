@@ -129,6 +129,8 @@ static __always_inline __u32 take_up_to32(__u32 *cell, __u32 n)
 {
 	__u32 now = get32(cell);
 
+	if (now == 0)
+		return 0;
 #pragma clang loop unroll(disable)
 	for (int i = 0; i < SWAP_TRIES; i++) {
 		__u32 taken = now < n ? now : n;
@@ -143,12 +145,15 @@ static __always_inline __u32 take_up_to32(__u32 *cell, __u32 n)
 
 static __always_inline void raise_flags(struct flow *flow, __u32 bits)
 {
-	__sync_fetch_and_or(&flow->flags, bits);
+	/* Mostly they are set already, and looking is cheaper than a locked write. */
+	if ((get32(&flow->flags) & bits) != bits)
+		__sync_fetch_and_or(&flow->flags, bits);
 }
 
 static __always_inline void lower_flags(struct flow *flow, __u32 bits)
 {
-	__sync_fetch_and_and(&flow->flags, ~bits);
+	if (get32(&flow->flags) & bits)
+		__sync_fetch_and_and(&flow->flags, ~bits);
 }
 
 static __always_inline bool any_flag(const struct flow *flow, __u32 bits)
