@@ -36,8 +36,8 @@ fn script(folder: &tempfile::TempDir, body: &str) -> GuardConfig {
 
 /// Says that it guards, and its summary when it is interrupted.
 const GOOD: &str = r#"
-echo '{"event":"ready"}'
 trap 'echo "{\"event\":\"summary\",\"held_max\":7,\"hold_us\":{\"p50\":1,\"p99\":2}}"; exit 0' INT
+echo '{"event":"ready"}'
 while :; do sleep 0.01; done"#;
 
 fn spec() -> Spec {
