@@ -184,10 +184,11 @@ impl<'a, O: Observer> World<'a, O> {
                 pools[pool as usize].ports.push(port);
             }
         }
-        let main = TcpConfig::new(scenario, scenario.tcp.cc);
+        let main = TcpConfig::new(scenario, scenario.tcp.cc, scenario.tcp.ecn);
         let mut configs = vec![main];
         for background in &scenario.background {
-            configs.push(TcpConfig::new(scenario, background.cc.unwrap_or(scenario.tcp.cc)));
+            let cc = background.cc.unwrap_or(scenario.tcp.cc);
+            configs.push(TcpConfig::new(scenario, cc, background.ecn.unwrap_or(scenario.tcp.ecn)));
         }
         let mut world = Self {
             now: Ps::ZERO,

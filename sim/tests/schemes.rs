@@ -195,9 +195,9 @@ fn schemes_combine_with_senders_of_other_kinds() {
     let both = incast(&marking, "pac", 64);
     let alone = incast(PAC_NS2, "dctcp", 64);
     assert!(both.marks > 0 && both.goodput_mbps > 3.0 * alone.goodput_mbps, "{}", both.goodput_mbps);
-    // A DCTCP, an ECN and a plain group in one run.
+    // A DCTCP, an ECN and a plain group in one queue.
     let mixed = format!(
-        "{}\n[[background]]\ncc = \"cubic\"\n[[background]]\ncc = \"newreno\"",
+        "{}\n[[background]]\ncc = \"cubic\"\n[[background]]\ncc = \"newreno\"\necn = \"on\"",
         marking.replace("rounds = 6", "rounds = 20")
     );
     let mixed = incast(&mixed, "pac", 8);

@@ -50,8 +50,10 @@ pub(super) fn check(scenario: &Scenario) -> Checked {
     workload("workload", &scenario.workload, scenario.senders, scenario)?;
     for (i, group) in scenario.background.iter().enumerate() {
         workload(&format!("background.{i}.workload"), &group.workload, group.senders, scenario)?;
-        if group.cc == Some(CongestionControl::Dctcp) && scenario.tcp.ecn == EcnMode::Off {
-            return refuse(format!("background.{i}.cc"), "dctcp needs ECN, and tcp.ecn is off");
+        let cc = group.cc.unwrap_or(scenario.tcp.cc);
+        if cc == CongestionControl::Dctcp && group.ecn.unwrap_or(scenario.tcp.ecn) == EcnMode::Off {
+            let key = if group.ecn.is_some() { "ecn" } else { "cc" };
+            return refuse(format!("background.{i}.{key}"), "dctcp needs ECN, and it is off");
         }
     }
     scheme(scenario)?;

@@ -125,16 +125,6 @@ impl Tcp {
     pub fn shift(&self) -> u8 {
         self.wscale.unwrap_or_else(|| (0..14).find(|shift| self.rwnd >> shift <= 0xffff).unwrap_or(14))
     }
-
-    /// How ECN is used by a sender with congestion control `cc`: never [`EcnMode::Auto`].
-    #[must_use]
-    pub const fn ecn_for(&self, cc: CongestionControl) -> EcnMode {
-        match (self.ecn, cc) {
-            (EcnMode::Auto, CongestionControl::Dctcp) => EcnMode::On,
-            (EcnMode::Auto, _) => EcnMode::Off,
-            (mode, _) => mode,
-        }
-    }
 }
 
 /// Congestion control of a sender.
@@ -161,6 +151,18 @@ pub enum Spurious {
     Frto,
     /// Eifel (RFC 3522, RFC 4015); needs `timestamps`. What is undone: everything.
     Eifel,
+}
+
+impl EcnMode {
+    /// How a sender with congestion control `cc` uses ECN: never [`EcnMode::Auto`].
+    #[must_use]
+    pub const fn with(self, cc: CongestionControl) -> Self {
+        match (self, cc) {
+            (Self::Auto, CongestionControl::Dctcp) => Self::On,
+            (Self::Auto, _) => Self::Off,
+            (mode, _) => mode,
+        }
+    }
 }
 
 /// Explicit congestion notification of TCP endpoints.

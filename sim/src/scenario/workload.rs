@@ -7,7 +7,7 @@ use ackgate_control::units::{Rate, Span};
 use serde::Deserialize;
 
 use super::human;
-use super::tcp::CongestionControl;
+use super::tcp::{CongestionControl, EcnMode};
 
 /// What a group of senders does.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -219,6 +219,8 @@ pub struct Background {
     pub to: Destination,
     /// Their congestion control; `tcp.cc` when absent.
     pub cc: Option<CongestionControl>,
+    /// Their use of ECN; `tcp.ecn` when absent. ECN-capable and other senders may share a queue (HWatch §II).
+    pub ecn: Option<EcnMode>,
     /// What they do. A [`Workload::Rounds`] runs as many rounds as the scenario.
     pub workload: Workload,
 }
@@ -229,6 +231,7 @@ impl Default for Background {
             senders: 1,
             to: Destination::Receiver,
             cc: None,
+            ecn: None,
             workload: Workload::Long(Long { start: Span::ZERO, ..Long::default() }),
         }
     }

@@ -66,13 +66,13 @@ pub struct TcpConfig {
 }
 
 impl TcpConfig {
-    /// Settings of senders with congestion control `cc`, and of their receivers.
+    /// Settings of senders with congestion control `cc` that use ECN as `ecn` says, and of their receivers.
     #[must_use]
-    pub fn new(scenario: &Scenario, cc: CongestionControl) -> Self {
+    pub fn new(scenario: &Scenario, cc: CongestionControl, ecn: EcnMode) -> Self {
         let tcp = &scenario.tcp;
         let mss = tcp.payload();
         let segments = |n: u32| n.saturating_mul(mss);
-        let ecn = tcp.ecn_for(cc);
+        let ecn = ecn.with(cc);
         let cap = if scenario.scheme == Scheme::M21 { settings::m21_cap(scenario).ok() } else { None };
         let field = if cap.is_some() { settings::m21_field(scenario).bytes() } else { 0 };
         Self {
