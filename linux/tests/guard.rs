@@ -78,6 +78,18 @@ fn an_open_gate_sends_nothing_to_user_space() {
     assert!(summary.arrivals > 0 && summary.passed > 0, "{summary:?}");
 }
 
+#[test]
+fn exact_credit_strands_no_sender_that_pushes_unasked() {
+    let Some(world) = World::new() else { return };
+    for buffer in [8_000, 96 << 10] {
+        let (summary, ()) = world.guarded(options(Config::credit(buffer)), || {
+            incast(&world, RECEIVER_V4);
+            incast(&world, RECEIVER_V6);
+        });
+        assert_eq!(summary.lost, 0, "{summary:?}");
+    }
+}
+
 /// Frames that are no TCP, or no sense.
 fn junk() -> Vec<Vec<u8>> {
     let segment = Segment { flags: Flags::ACK, payload: 200, ..Segment::default() };

@@ -203,11 +203,13 @@ static __always_inline bool copy_large(struct __sk_buff *skb, const struct outgo
 	return true;
 }
 
-/* The daemon is woken by the first frame that is held. While frames wait it is woken by budget (see `ingress`), and reads
- * what came in between then. */
+/* The daemon is woken by the first frame that is held, and by what must not wait for long: loss recovery takes the
+ * connection's held frames along. While others wait it is woken by budget (see `ingress`), and reads what came in between
+ * then. */
 static __always_inline int take_by_ring(struct __sk_buff *skb, const struct outgoing *out, __u32 id, __u64 now)
 {
-	bool urgent = out->first || bpf_ringbuf_query(&ring, BPF_RB_AVAIL_DATA) > RING_ALARM;
+	bool urgent = out->first || out->class == CLASS_URGENT || out->class == CLASS_STALE ||
+		      bpf_ringbuf_query(&ring, BPF_RB_AVAIL_DATA) > RING_ALARM;
 	__u64 wake = urgent ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP;
 	bool copied;
 
