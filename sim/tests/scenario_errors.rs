@@ -81,7 +81,7 @@ fn a_value_of_the_wrong_kind_says_which_is_right() {
         ),
         (
             "background = [{ sendrs = 1 }]",
-            "x.toml:1: key `background.0`: unknown key `sendrs`; did you mean `senders`? Allowed: senders, to, cc, workload",
+            "x.toml:1: key `background.0`: unknown key `sendrs`; did you mean `senders`? Allowed: senders, to, cc, ecn, workload",
         ),
     ] {
         assert_eq!(refused(text), listed(message));
