@@ -3,6 +3,7 @@
 use std::io;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener};
+use std::time::Duration;
 
 use nix::net::if_::{if_indextoname, if_nametoindex};
 
@@ -12,6 +13,10 @@ use crate::sys;
 /// `ARPHRD_ETHER` and `ARPHRD_LOOPBACK`: frames that start with an Ethernet header.
 const ETHERNET: u16 = 1;
 const LOOPBACK: u16 = 772;
+
+/// Attempts at claiming a device, and the time between two.
+const CLAIM_ATTEMPTS: u32 = 6;
+const CLAIM_PAUSE: Duration = Duration::from_millis(20);
 
 /// An Ethernet interface of this network namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,11 +61,19 @@ impl Device {
     pub fn claim(&self) -> Result<Claim, Error> {
         let address = SocketAddr::from_abstract_name(format!("ackgate/guard/{}", self.index))
             .map_err(|source| Error::Io { what: "name the claim on the device", source })?;
-        match UnixListener::bind_addr(&address) {
-            Ok(listener) => Ok(Claim { _listener: listener }),
-            Err(error) if error.kind() == io::ErrorKind::AddrInUse => Err(Error::AlreadyGuarded(self.name.clone())),
-            Err(source) => Err(Error::Io { what: "claim the device", source }),
+        // A guard that has just ended may live on for a moment, in a child that was being started just then and has not
+        // closed what it inherited yet.
+        for attempt in 0..CLAIM_ATTEMPTS {
+            match UnixListener::bind_addr(&address) {
+                Ok(listener) => return Ok(Claim { _listener: listener }),
+                Err(error) if error.kind() != io::ErrorKind::AddrInUse => {
+                    return Err(Error::Io { what: "claim the device", source: error });
+                }
+                Err(_) if attempt + 1 < CLAIM_ATTEMPTS => std::thread::sleep(CLAIM_PAUSE),
+                Err(_) => {}
+            }
         }
+        Err(Error::AlreadyGuarded(self.name.clone()))
     }
 }
 
