@@ -484,7 +484,11 @@ impl<'a, O: Observer> World<'a, O> {
             let known = known(&self.connections, &self.routes, &self.configs, self.trailer, packet.flow);
             self.watch.dropped(at, channel, &packet, &known, reason);
         }
-        self.tally.dropped += 1;
+        if reason == DropReason::Scheme {
+            self.tally.discarded += 1;
+        } else {
+            self.tally.dropped += 1;
+        }
         self.connections[packet.flow as usize].alive -= 1;
         self.slab.remove(handle);
     }

@@ -37,9 +37,9 @@ impl Observer for Counting {
         self.data += u64::from(host && way == Way::In && packet.segment.payload > 1_000);
     }
 
-    fn dropped(&mut self, now: Time, _: Point, _: &Packet, _: DropReason) {
+    fn dropped(&mut self, now: Time, _: Point, _: &Packet, reason: DropReason) {
         self.at(now);
-        self.drops += 1;
+        self.drops += u64::from(reason != DropReason::Scheme);
     }
 
     fn queue(&mut self, now: Time, at: Point, bytes: u64, packets: u32) {

@@ -24,6 +24,8 @@ pub(crate) struct Tally {
     pub(crate) sent: u64,
     pub(crate) arrived: u64,
     pub(crate) dropped: u64,
+    /// By the scheme, which had another ACK say the same: no loss.
+    pub(crate) discarded: u64,
     pub(crate) data_arrived: u64,
     pub(crate) main_bytes: u64,
     pub(crate) background_bytes: u64,
@@ -50,6 +52,7 @@ impl Tally {
             sent: 0,
             arrived: 0,
             dropped: 0,
+            discarded: 0,
             data_arrived: 0,
             main_bytes: 0,
             background_bytes: 0,
@@ -158,7 +161,8 @@ impl Tally {
         report.hold_us = self.hold_time.quantiles(1e3);
         report.events = self.events;
         report.packets_delivered = self.data_arrived;
-        report.packets = Packets { sent: self.sent, arrived: self.arrived, dropped: self.dropped, queued };
+        report.packets =
+            Packets { sent: self.sent, arrived: self.arrived, dropped: self.dropped + self.discarded, queued };
     }
 
     /// Nearest-rank percentiles: a run has few rounds, so their times are kept exactly.
