@@ -219,7 +219,7 @@ fn receive(config: &Config, gate: &Gate, flow: &Flow, segment: &Segment, now: Ti
             // Unasked data after a PSH: a new message if it comes after a pause that was the sender's own, else the PSH
             // was in mid-stream.
             let stopped = credit::governs(config, flow) && credit::remaining(flow, received) < flow.mss.get();
-            if !stopped && pause > config.silence.0.max(2 * u64::from(flow.rtt.get())) {
+            if !stopped && pause > interval::longest_pause(config, gate, flow) {
                 end_response(flow);
             } else {
                 flow.flags.raise(flag::PUSHES_MIDWAY);
@@ -467,7 +467,7 @@ fn ack_class(flow: &Flow, segment: &Segment, repeated: bool, same_window: bool, 
 /// Data of ours: a request if it is short, pushed, and the sender has nothing outstanding for us.
 fn data_class(config: &Config, gate: &Gate, flow: &Flow, segment: &Segment, now: Time) -> Class {
     let received_all = !flow.flags.any(flag::RECEIVED) || flow.received.get() == segment.ack.0;
-    let quiet = now.since(Time(flow.last_active.get())).0 > config.silence.0.max(2 * u64::from(flow.rtt.get()));
+    let quiet = now.since(Time(flow.last_active.get())).0 > interval::longest_pause(config, gate, flow);
     let idle = received_all && (quiet || flow.owed.get() == 0 || flow.flags.any(flag::PUSHED));
     flow.flags.lower(flag::PUSHED);
     if !idle {

@@ -108,10 +108,16 @@ pub(super) fn roll_flow(config: &Config, gate: &Gate, flow: &Flow, now: Time) {
     gate.mean_rtt.set(smooth(gate.mean_rtt.get(), flow.round_trip()));
 }
 
-/// How long an indebted flow may be silent before its debt is void: the configured silence, twice its RTT, and twice
-/// the time that a full threshold takes to arrive, but no longer than an ACK may be held.
+/// How long an indebted flow may be silent before its debt is void: the longest pause, but no longer than an ACK may be
+/// held.
 fn patience(config: &Config, gate: &Gate, flow: &Flow) -> u64 {
-    config.silence.0.max(2 * u64::from(flow.rtt.get())).max(2 * drain(config, gate)).min(config.max_hold.0)
+    longest_pause(config, gate, flow).min(config.max_hold.0)
+}
+
+/// The longest pause in ns within one response: the configured silence, twice the flow's RTT, and twice the time that a
+/// full threshold takes to arrive, since data of other flows may all stand before this one's in the switch.
+pub(super) fn longest_pause(config: &Config, gate: &Gate, flow: &Flow) -> u64 {
+    config.silence.0.max(2 * u64::from(flow.rtt.get())).max(2 * drain(config, gate))
 }
 
 /// The time in ns that a full threshold takes to arrive; 0 when the link's rate is not known.

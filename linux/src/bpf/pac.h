@@ -256,6 +256,12 @@ static __always_inline __u64 drain(void)
 	return settings.rate_mbps == 0 ? 0 : get64(&gate.threshold) * 8000 / settings.rate_mbps;
 }
 
+/* The longest pause in ns within one response. */
+static __always_inline __u64 longest_pause(const struct flow *flow)
+{
+	return max_u64(max_u64(settings.silence, 2ull * get32(&flow->rtt)), 2 * drain());
+}
+
 static __always_inline void roll(__u64 now)
 {
 	__u64 start = get64(&gate.interval_start), elapsed;
@@ -578,7 +584,7 @@ SUBPROGRAM int receive(struct flow *flow, const struct segment *segment, __u64 n
 		if (any_flag(flow, FLOW_PUSHED)) {
 			bool stopped = governs(flow) && remaining(flow, get32(&flow->received)) < get32(&flow->mss);
 
-			if (!stopped && pause > max_u64(settings.silence, 2ull * get32(&flow->rtt)))
+			if (!stopped && pause > longest_pause(flow))
 				end_response(flow);
 			else
 				raise_flags(flow, FLOW_PUSHES_MIDWAY);
@@ -774,7 +780,7 @@ SUBPROGRAM int data_class(struct flow *flow, const struct segment *segment, __u6
 	if (!flow || !segment)
 		return 0;
 	received_all = !any_flag(flow, FLOW_RECEIVED) || get32(&flow->received) == segment->ack;
-	quiet = since(now, get64(&flow->last_active)) > max_u64(settings.silence, 2ull * get32(&flow->rtt));
+	quiet = since(now, get64(&flow->last_active)) > longest_pause(flow);
 	idle = received_all && (quiet || get32(&flow->owed) == 0 || any_flag(flow, FLOW_PUSHED));
 	lower_flags(flow, FLOW_PUSHED);
 	if (!idle)
