@@ -6,7 +6,7 @@
 //! - **Charge**: what the sender may send once the packet has left, right edge minus highest byte received, less what the
 //!   flow owes already. Whatever an idle sender still has is charged with the request that wakes it.
 //! - **Window**: outgoing windows are lowered to the flow's share of the budget, `W = budget / engaged flows`, but not
-//!   below an eighth of the budget and never below [`LEAST_SEGMENTS`] segments; the right edge never moves left.
+//!   below a quarter of the budget and never below [`LEAST_SEGMENTS`] segments; the right edge never moves left.
 //! - **Turns**: when more flows want a share than there are, they take turns by holding ACKs. An ACK that has been held for
 //!   a little while leaves without moving the edge, and a bare copy of it waits for the grant: the sender has nothing
 //!   outstanding then, so its timers are off, and the copy is the window update that lets it go on
@@ -32,7 +32,7 @@ use crate::seq::SeqNumber;
 pub const LEAST_SEGMENTS: u32 = 2;
 /// A grant is at least this share of the budget: when more flows than that wait, they take turns. A few segments at a time
 /// cost an ACK less often than one or two, for both hosts.
-pub const TURNS: u64 = 8;
+pub const TURNS: u64 = 4;
 /// A flow never gets more than this part of the budget, not even alone: what it keeps of its window when it falls idle
 /// must leave room for others when it is asked again.
 pub const LEAST_SHARES: u64 = 2;

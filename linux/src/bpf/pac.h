@@ -17,7 +17,7 @@
 #define FULL_FRAME 1514ull
 #define LARGEST_REQUEST 1024
 #define LEAST_SEGMENTS 2
-#define TURNS 8
+#define TURNS 4
 #define LEAST_SHARES 2
 #define BUDGETS_PER_TURN 64
 #define SWAP_TRIES 16
