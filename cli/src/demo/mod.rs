@@ -44,7 +44,7 @@ pub(crate) struct Arguments {
     #[arg(long, default_value_t = 10)]
     rounds: u32,
     /// What guards the receiver.
-    #[arg(long, value_enum, default_value_t = Policy::Pac)]
+    #[arg(long, value_enum, default_value_t = Policy::Credit)]
     guard: Policy,
     /// Use the simulator even where the kernel could be used.
     #[arg(long)]
