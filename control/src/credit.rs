@@ -118,13 +118,11 @@ fn kept(flow: &Flow, out: &Outgoing) -> SeqNumber {
     out.ack + (remaining(flow, out.ack).div_ceil(1 << out.shift) << out.shift)
 }
 
-/// The right edge of a full grant: the share, or the least where a PSH says that the response may be complete.
+/// The right edge of a full grant: the share, or the least where a PSH says that the response may be complete, and for
+/// a new connection: nobody has asked it for anything yet, and a share that lies idle is a share less for others.
 fn grant(gate: &Gate, flow: &Flow, out: &Outgoing) -> SeqNumber {
-    if flow.flags.any(flag::PUSHED) && out.ack.0 == flow.received.get() {
-        least(flow, out)
-    } else {
-        edge_at(out, share(gate, flow))
-    }
+    let may_have_ended = flow.flags.any(flag::PUSHED) && out.ack.0 == flow.received.get();
+    if may_have_ended || out.class == Class::Handshake { least(flow, out) } else { edge_at(out, share(gate, flow)) }
 }
 
 /// The right edge of the least grant.

@@ -272,11 +272,14 @@ fn end_response(flow: &Flow) {
 
 /// Whether the sender has told that nothing follows what has been received: by a FIN, or by a PSH, if the flow's
 /// PSHs have not been followed by more so far, or if this one stands where the last response ended, too.
+/// Exact credit does not believe the PSHs of a flow's first response: Linux sets one every half window, with the rest of
+/// the burst right behind it.
 pub(crate) fn has_no_more(config: &Config, flow: &Flow) -> bool {
     let flags = flow.flags.get();
     let pushed = config.push_ends_response
         && flags & flag::PUSHED != 0
-        && (flags & flag::PUSHES_MIDWAY == 0 || flow.size.get() == u64::from(flow.last_response.get()));
+        && (flags & flag::PUSHES_MIDWAY == 0 || flow.size.get() == u64::from(flow.last_response.get()))
+        && (flow.last_response.get() > 0 || !credit::governs(config, flow));
     (pushed || flags & flag::PEER_DONE != 0) && flags & flag::RECOVERING == 0
 }
 

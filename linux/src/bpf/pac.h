@@ -378,7 +378,8 @@ static __always_inline bool has_no_more(const struct flow *flow)
 {
 	__u32 flags = get32(&flow->flags);
 	bool pushed = settings.push_ends_response && flags & FLOW_PUSHED &&
-		      (!(flags & FLOW_PUSHES_MIDWAY) || get64(&flow->size) == get32(&flow->last_response));
+		      (!(flags & FLOW_PUSHES_MIDWAY) || get64(&flow->size) == get32(&flow->last_response)) &&
+		      (get32(&flow->last_response) > 0 || !governs(flow));
 
 	return (pushed || flags & FLOW_PEER_DONE) && !(flags & FLOW_RECOVERING);
 }
@@ -413,7 +414,7 @@ static __always_inline __u32 least(const struct flow *flow, const struct outgoin
 
 static __always_inline __u32 grant(const struct flow *flow, const struct outgoing *out)
 {
-	if (any_flag(flow, FLOW_PUSHED) && out->ack == get32(&flow->received))
+	if ((any_flag(flow, FLOW_PUSHED) && out->ack == get32(&flow->received)) || out->class == CLASS_HANDSHAKE)
 		return least(flow, out);
 	return edge_at(out, share(flow));
 }
