@@ -1,0 +1,200 @@
+//! What an ACK does: it moves the window, says what arrived, or tells of a loss by telling nothing new.
+
+use ackgate_control::segment::Flags;
+use ackgate_control::spurious::Meaning;
+
+use super::{Phase, Sender};
+use crate::engine::{Ps, Random};
+use crate::net::Packet;
+use crate::tcp::config::TcpConfig;
+use crate::tcp::congestion::{Acked, Congestion};
+use crate::tcp::endpoint::{Arrived, timestamp};
+use crate::tcp::offset_near;
+use crate::tcp::sack::DUP_THRESH;
+
+impl Sender {
+    #[inline]
+    pub(in crate::tcp) fn handle_ack(
+        &mut self,
+        now: Ps,
+        packet: &Packet,
+        ack: u64,
+        config: &TcpConfig,
+        random: &mut Random,
+        arrived: &mut Arrived,
+    ) {
+        if ack < self.una || ack > self.max {
+            return;
+        }
+        let window = u64::from(packet.window) << self.peer_wscale;
+        let edge = ack + window;
+        let window_changed = edge != self.right;
+        if ack > self.una || edge > self.right {
+            self.right = edge;
+            self.max_rwnd = self.max_rwnd.max(window);
+            if self.persist {
+                self.persist = false;
+                self.deadline = Ps::NEVER;
+                self.rto.handle_progress();
+            }
+        }
+        let news = packet.sack_len > 0 && self.read_sack(packet, ack);
+        if ack > self.una {
+            self.advance(now, packet, ack, config, random, arrived);
+        } else if self.una < self.max && packet.payload == 0 && !packet.flags.has(Flags::FIN) {
+            // RFC 5681 §2: same number, no data, no news of the window; with SACK, news of what arrived (RFC 6675 §2).
+            let duplicate = if config.sack { news } else { !window_changed };
+            if duplicate {
+                self.handle_duplicate(packet, config);
+            }
+        }
+        if packet.flags.has(Flags::ECE) && config.ecn && self.una > self.ece_recover && self.phase == Phase::Open {
+            self.window.ssthresh = self.congestion.after_ece(&self.window, self.in_flight() + arrived.acked, config);
+            self.window.cwnd = self.window.ssthresh.max(config.mss);
+            self.ece_recover = self.nxt;
+            self.cwr = true;
+        }
+        if self.cap.is_some() && self.phase != Phase::Recovery {
+            self.cap_window(config);
+        }
+    }
+
+    fn read_sack(&mut self, packet: &Packet, ack: u64) -> bool {
+        let Some(board) = &mut self.board else { return false };
+        let mut news = false;
+        for &(from, to) in &packet.sack[..usize::from(packet.sack_len)] {
+            let (from, to) = (offset_near(ack, self.iss, from), offset_near(ack, self.iss, to));
+            if to <= self.max {
+                news |= board.insert(ack, from, to);
+            }
+        }
+        news
+    }
+
+    #[inline]
+    fn advance(
+        &mut self,
+        now: Ps,
+        packet: &Packet,
+        ack: u64,
+        config: &TcpConfig,
+        random: &mut Random,
+        arrived: &mut Arrived,
+    ) {
+        let before = self.una;
+        let bytes = ack - before;
+        arrived.acked = bytes;
+        if packet.is(Packet::TIMESTAMPS) {
+            self.sample(
+                Ps::micros(u64::from(timestamp(now).wrapping_sub(packet.timestamps.1)).max(1)),
+                config,
+                arrived,
+            );
+        } else if self.timed_end > 0 && ack >= self.timed_end {
+            self.sample(now - self.timed_at, config, arrived);
+            self.timed_end = 0;
+        }
+        if arrived.rtt.is_some() || self.rto.backed_off() || config.random_timers() {
+            if arrived.rtt.is_some() || !config.backoff_until_sample {
+                self.rto.handle_progress();
+            }
+            self.renew_timeout(config, random);
+        }
+        self.una = ack;
+        self.nxt = self.nxt.max(ack);
+        if let Some(board) = &mut self.board {
+            board.advance(ack);
+        }
+        let acked = Acked {
+            now,
+            bytes: u32::try_from(bytes).unwrap_or(u32::MAX),
+            ece: packet.flags.has(Flags::ECE),
+            srtt: if matches!(self.congestion, Congestion::Cubic(_)) { self.srtt() } else { Ps::ZERO },
+        };
+        self.congestion.observe(&acked, ack, self.nxt, config);
+        let mut restart = true;
+        match self.phase {
+            Phase::Open => {
+                self.dupacks = 0;
+                self.grow(before, &acked, config);
+            }
+            Phase::Loss => {
+                self.dupacks = 0;
+                let meaning = if self.detector.is_waiting() { self.judge(packet, true) } else { Meaning::Lost };
+                if ack >= self.recover {
+                    self.phase = Phase::Open;
+                }
+                match meaning {
+                    Meaning::Spurious => self.undo_timeout(acked.bytes, config),
+                    Meaning::TryNew => {
+                        // RFC 5682 §2.1 step 2b: two new segments, and nothing is sent again meanwhile.
+                        self.nxt = self.max;
+                        let flight = u32::try_from(self.in_flight()).unwrap_or(u32::MAX);
+                        self.window.cwnd = flight.saturating_add(2 * config.mss);
+                    }
+                    Meaning::Lost | Meaning::LostAfterAll => self.grow(before, &acked, config),
+                }
+            }
+            Phase::Recovery if ack >= self.recover => {
+                // RFC 6582 §3.2 step 3, first variant: no burst when little is in flight.
+                if self.board.is_none() {
+                    let flight = u32::try_from(self.in_flight()).unwrap_or(u32::MAX).max(config.mss);
+                    self.window.cwnd = self.window.ssthresh.min(flight.saturating_add(config.mss));
+                } else {
+                    self.window.cwnd = self.window.ssthresh;
+                }
+                self.phase = Phase::Open;
+                self.dupacks = 0;
+            }
+            Phase::Recovery => {
+                // A partial ACK: the next hole was lost too.
+                if self.board.is_none() {
+                    self.retransmit_now = true;
+                    let deflated = self.window.cwnd.saturating_sub(acked.bytes);
+                    let back = if acked.bytes >= config.mss { config.mss } else { 0 };
+                    self.window.cwnd = (deflated + back).max(config.mss);
+                }
+                // Only the first restarts the timer: many holes are better left to a timeout ("impatient").
+                restart = self.first_partial || self.board.is_some();
+                self.first_partial = false;
+            }
+        }
+        if self.una >= self.max {
+            self.deadline = Ps::NEVER;
+        } else if restart {
+            self.deadline = now + self.timeout;
+        }
+    }
+
+    #[inline]
+    fn grow(&mut self, before: u64, acked: &Acked, config: &TcpConfig) {
+        if (before < self.limited || !config.validate_window) && !acked.ece {
+            self.congestion.grow(&mut self.window, acked, config);
+        }
+    }
+
+    fn handle_duplicate(&mut self, packet: &Packet, config: &TcpConfig) {
+        self.dupacks += 1;
+        match self.phase {
+            Phase::Open => {
+                let lost = self.dupacks >= DUP_THRESH
+                    || self.board.as_ref().is_some_and(|board| board.lost_below(config.mss) > self.una);
+                if lost && self.una > self.recover {
+                    self.enter_recovery(config);
+                }
+            }
+            // Each means that a segment has left the network.
+            Phase::Recovery if self.board.is_none() => {
+                self.window.cwnd = self.window.cwnd.saturating_add(config.mss);
+            }
+            Phase::Loss => {
+                if self.detector.is_waiting() && self.judge(packet, false) == Meaning::LostAfterAll {
+                    // RFC 5682 §2.1 step 3a.
+                    self.nxt = self.una;
+                    self.window.cwnd = 3 * config.mss;
+                }
+            }
+            Phase::Recovery => {}
+        }
+    }
+}

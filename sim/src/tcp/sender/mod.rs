@@ -1,0 +1,256 @@
+//! The sending half: what may be sent now, and what to do when ACKs come, come twice, or do not come (RFC 5681, NewReno
+//! RFC 6582, SACK RFC 6675, Limited Transmit RFC 3042, timer RFC 6298, ECN RFC 3168).
+//!
+//! DESIGN NOTES
+//! 1. After a timeout the sender goes back to the first unacknowledged byte and walks forward again, skipping what SACK
+//!    says has arrived; `max` remembers how far it had been.
+//! 2. The window is in bytes, but a full segment is never cut to fit it: either it fits or it waits. Only the receive
+//!    window cuts segments, and then with silly-window avoidance (RFC 9293 §3.8.6.2.1), whose override is the persist
+//!    timer.
+//! 3. A window that an ACK without news shrinks is ignored, as Linux does (RFC 9293 §3.10.7.4 leaves it open).
+
+mod ack;
+mod loss;
+mod transmit;
+mod turn;
+
+use ackgate_control::m21;
+use ackgate_control::rto::Rto;
+use ackgate_control::seq::SeqNumber;
+use ackgate_control::spurious::Detector;
+
+use super::config::TcpConfig;
+use super::congestion::{Congestion, Window};
+use super::endpoint::{Arrived, timestamp};
+use super::number_of;
+use super::sack::Scoreboard;
+use crate::engine::{Ps, Random};
+use crate::net::Packet;
+
+/// What the sender is recovering from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// Nothing.
+    Open,
+    /// A loss that duplicate ACKs told of.
+    Recovery,
+    /// A timeout.
+    Loss,
+}
+
+/// Counts of one sender.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Counters {
+    /// Data segments sent again.
+    pub retransmits: u64,
+    /// Of these, in fast retransmit and recovery.
+    pub fast_retransmits: u64,
+    /// Timeouts that were found to be spurious, and undone.
+    pub undone: u64,
+}
+
+/// The sending half of an endpoint. Laid out by how often things are touched: the first lines by every ACK and every
+/// segment, the last by losses.
+#[repr(C)]
+#[derive(Clone, Debug)]
+pub struct Sender {
+    /// First offset not acknowledged.
+    pub una: u64,
+    /// Next offset to send.
+    pub nxt: u64,
+    /// After the highest offset ever sent.
+    pub max: u64,
+    /// After the last byte that the application wrote.
+    end: u64,
+    /// Right edge of the receive window.
+    right: u64,
+    /// Retransmission, handshake or persist timer, [`Ps::NEVER`] when off.
+    pub(in crate::tcp) deadline: Ps,
+    timeout: Ps,
+    /// The segment that is being timed ends here, 0 when none is.
+    timed_end: u64,
+    timed_at: Ps,
+    /// Growth is allowed while ACKs are for data sent before this: the window was full then.
+    limited: u64,
+    last_send: Ps,
+    /// Congestion window and threshold.
+    pub window: Window,
+    pub(in crate::tcp) iss: u32,
+    dupacks: u32,
+    /// Shift of the peer's window field.
+    pub(in crate::tcp) peer_wscale: u8,
+    phase: Phase,
+    /// The stream ends at `end`.
+    last: bool,
+    /// The first unacknowledged segment is to go again at once.
+    retransmit_now: bool,
+    /// The deadline is the persist timer's.
+    persist: bool,
+    /// A window probe is due.
+    probe: bool,
+    /// The next new segment carries CWR.
+    cwr: bool,
+    /// No partial ACK in this recovery yet.
+    first_partial: bool,
+    board: Option<Box<Scoreboard>>,
+    /// When it is this sender's turn (M21TCP-A), [`Ps::NEVER`] while it does not wait for one.
+    pub(in crate::tcp) turn_at: Ps,
+    rto: Rto,
+    /// Largest receive window seen.
+    max_rwnd: u64,
+    congestion: Congestion,
+    /// M21TCP-A's cap, and whose turn it is when that is below a segment.
+    cap: Option<m21::Cap>,
+    turns: m21::Turns,
+    /// Loss events before this offset are one event (RFC 6582 §3.2).
+    recover: u64,
+    /// First unacknowledged byte at the last timeout, `u64::MAX` before the first.
+    timed_out: u64,
+    /// Whether the last timeout was spurious, and the window as it was before.
+    detector: Detector,
+    before_timeout: Window,
+    /// ECE before this offset is one event.
+    ece_recover: u64,
+    /// What was counted so far.
+    pub counters: Counters,
+}
+
+impl Sender {
+    pub(super) fn new(config: &TcpConfig, iss: u32) -> Self {
+        Self {
+            una: 0,
+            nxt: 0,
+            max: 0,
+            end: 1,
+            right: 0,
+            window: Window { cwnd: config.initial_window.min(config.max_window), ssthresh: config.initial_ssthresh },
+            phase: Phase::Open,
+            last: false,
+            retransmit_now: false,
+            persist: false,
+            probe: false,
+            cwr: false,
+            first_partial: false,
+            dupacks: 0,
+            recover: 0,
+            timed_out: u64::MAX,
+            detector: Detector::new(config.spurious),
+            before_timeout: Window { cwnd: 0, ssthresh: 0 },
+            ece_recover: 0,
+            limited: 0,
+            timed_end: 0,
+            timed_at: Ps::ZERO,
+            deadline: Ps::NEVER,
+            timeout: Ps::from_span(config.rto.initial),
+            last_send: Ps::ZERO,
+            rto: Rto::default(),
+            congestion: Congestion::new(config),
+            max_rwnd: 0,
+            iss,
+            peer_wscale: 0,
+            counters: Counters::default(),
+            board: config.sack.then(Box::default),
+            cap: config.cap,
+            turns: m21::Turns::default(),
+            turn_at: Ps::NEVER,
+        }
+    }
+
+    /// Takes back what was written and not sent yet.
+    pub fn truncate(&mut self) {
+        self.end = self.end.min(self.max.max(1));
+    }
+
+    /// Bytes written and not sent yet.
+    #[must_use]
+    pub fn backlog(&self) -> u64 {
+        self.end.saturating_sub(self.max)
+    }
+
+    pub(super) fn write(&mut self, bytes: u64, last: bool) {
+        self.end += bytes;
+        self.last |= last;
+    }
+
+    /// Bytes sent and not acknowledged.
+    #[must_use]
+    pub fn in_flight(&self) -> u64 {
+        self.nxt - self.una
+    }
+
+    /// The sequence number that stands for an offset.
+    #[must_use]
+    pub fn number(&self, offset: u64) -> SeqNumber {
+        number_of(self.iss, offset)
+    }
+
+    /// Whether the stream was ended and all of it acknowledged, or nothing was ever sent.
+    #[must_use]
+    pub fn closed(&self) -> bool {
+        self.max == 0 || self.last && self.una > self.end
+    }
+
+    fn srtt(&self) -> Ps {
+        self.rto.srtt().map_or(Ps::ZERO, Ps::from_span)
+    }
+
+    /// After the last thing to send: the data, and FIN's phantom byte.
+    #[inline]
+    fn limit(&self) -> u64 {
+        self.end + u64::from(self.last)
+    }
+
+    fn renew_timeout(&mut self, config: &TcpConfig, random: &mut Random) {
+        let draw = if config.rto.spread > 0 { (random.bits() >> 32) as u32 } else { 0 };
+        let lateness = Ps(random.up_to(config.timer_jitter.0));
+        self.timeout = Ps::from_span(self.rto.timeout(&config.rto, draw)) + lateness;
+    }
+
+    fn sample(&mut self, rtt: Ps, config: &TcpConfig, arrived: &mut Arrived) {
+        self.rto.handle_sample(&config.rto, rtt.to_span());
+        arrived.rtt = Some(rtt);
+    }
+
+    pub(super) fn sent_syn(&mut self, now: Ps, config: &TcpConfig, random: &mut Random) {
+        if self.max == 0 {
+            self.timed_end = 1;
+            self.timed_at = now;
+        }
+        self.nxt = 1;
+        self.max = 1;
+        self.renew_timeout(config, random);
+        self.deadline = now + self.timeout;
+    }
+
+    pub(super) fn handle_syn_timeout(&mut self, config: &TcpConfig) {
+        self.rto.handle_timeout(&config.rto);
+        self.timed_end = 0;
+        // RFC 5681 §3.1: after a lost SYN the first window is one segment.
+        self.window.cwnd = config.mss;
+    }
+
+    pub(super) fn establish(
+        &mut self,
+        now: Ps,
+        packet: &Packet,
+        window: u64,
+        config: &TcpConfig,
+        random: &mut Random,
+        arrived: &mut Arrived,
+    ) {
+        self.una = 1;
+        self.nxt = 1;
+        self.deadline = Ps::NEVER;
+        if packet.is(Packet::TIMESTAMPS) {
+            self.sample(Ps::micros(u64::from(timestamp(now).wrapping_sub(packet.timestamps.1))), config, arrived);
+        } else if self.timed_end > 0 {
+            self.sample(now - self.timed_at, config, arrived);
+        }
+        self.timed_end = 0;
+        self.rto.handle_progress();
+        self.renew_timeout(config, random);
+        self.right = 1 + window;
+        self.max_rwnd = window;
+        self.last_send = now;
+    }
+}

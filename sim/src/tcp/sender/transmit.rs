@@ -1,0 +1,214 @@
+//! What may be sent now: retransmissions first, then what the windows leave room for.
+
+use ackgate_control::m21::Allowance;
+use ackgate_control::segment::Flags;
+
+use super::{Phase, Sender};
+use crate::engine::{Ps, Random};
+use crate::net::Packet;
+use crate::tcp::config::TcpConfig;
+use crate::tcp::endpoint::timestamp;
+
+/// A piece of the stream to send.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::tcp) struct Chunk {
+    pub(in crate::tcp) start: u64,
+    pub(in crate::tcp) len: u16,
+    pub(in crate::tcp) flags: Flags,
+    pub(in crate::tcp) bits: u8,
+}
+
+impl Sender {
+    /// The next piece to send now.
+    #[inline]
+    pub(in crate::tcp) fn poll_chunk(&mut self, now: Ps, config: &TcpConfig, random: &mut Random) -> Option<Chunk> {
+        if self.retransmit_now {
+            self.retransmit_now = false;
+            let end = self.max.min(self.una + u64::from(config.mss));
+            if let Some(board) = &mut self.board {
+                let (_, hole_end) = board.hole(self.una, end);
+                board.high_rxt = board.high_rxt.max(hole_end);
+                return Some(self.send(now, self.una, hole_end, config, random));
+            }
+            return Some(self.send(now, self.una, end, config, random));
+        }
+        if self.phase == Phase::Recovery && self.board.is_some() {
+            return self.poll_recovery(now, config, random);
+        }
+        if self.phase == Phase::Loss
+            && let Some(board) = &self.board
+            && self.nxt < self.max
+        {
+            self.nxt = board.hole(self.nxt, self.max).0;
+        }
+        if self.nxt >= self.limit() {
+            return None;
+        }
+        if self.cap.is_some() {
+            self.cap_window(config);
+            if let Allowance::Every(rounds) = self.allowance(config)
+                && self.nxt == self.una
+                && self.nxt == self.max
+                && !self.has_turn(now, rounds, random)
+            {
+                return None;
+            }
+        }
+        let limited_transmit = self.phase == Phase::Open && self.dupacks > 0 && config.limited_transmit;
+        let mut flight = self.nxt - self.una;
+        if flight == 0 {
+            self.restart_if_idle(now, config);
+        } else if let Some(board) = &self.board
+            && (limited_transmit || self.phase == Phase::Loss)
+        {
+            // RFC 6675 §5 step 3: with SACK, Limited Transmit is what the pipe leaves room for.
+            flight -= board.bytes_below(self.nxt);
+        }
+        let mut allowed = u64::from(self.window.cwnd);
+        if limited_transmit && self.board.is_none() {
+            allowed += u64::from(self.dupacks.min(2) * config.mss);
+        }
+        let mut end = self.limit().min(self.nxt + u64::from(config.mss));
+        if self.phase == Phase::Loss
+            && let Some(board) = &self.board
+            && self.nxt < self.max
+        {
+            end = end.min(board.hole(self.nxt, self.max).1);
+        }
+        if flight + (end - self.nxt) > allowed {
+            self.limited = self.nxt;
+            return None;
+        }
+        let end = self.fit_receive_window(now, end, config, random)?;
+        Some(self.send(now, self.nxt, end, config, random))
+    }
+
+    /// RFC 6675 §5 step C: while a segment fits between pipe and window, the next one by NextSeg.
+    fn poll_recovery(&mut self, now: Ps, config: &TcpConfig, random: &mut Random) -> Option<Chunk> {
+        let limit = self.limit();
+        let board = self.board.as_mut()?;
+        let mss = u64::from(config.mss);
+        if board.pipe(self.una, self.max, config.mss) + mss > u64::from(self.window.cwnd) {
+            return None;
+        }
+        let from = board.high_rxt.max(self.una);
+        let (start, hole_end) = board.hole(from, self.max);
+        let end = hole_end.min(start + mss);
+        let below_sacked = start < board.highest() && start < end;
+        // Rule 1: a lost hole. Rule 2: new data. Rule 3: a hole that is not known to be lost.
+        if below_sacked && start < board.lost_below(config.mss) {
+            board.high_rxt = end;
+            return Some(self.send(now, start, end, config, random));
+        }
+        if self.max < limit {
+            self.nxt = self.max;
+            let end = limit.min(self.nxt + mss);
+            if end <= self.right {
+                return Some(self.send(now, self.nxt, end, config, random));
+            }
+        }
+        if below_sacked {
+            self.board.as_mut()?.high_rxt = end;
+            return Some(self.send(now, start, end, config, random));
+        }
+        None
+    }
+
+    /// RFC 5681 §4.1.
+    fn restart_if_idle(&mut self, now: Ps, config: &TcpConfig) {
+        if config.idle_restart && self.una == self.max && now - self.last_send > self.timeout {
+            self.window.cwnd = self.window.cwnd.min(config.initial_window);
+        }
+    }
+
+    /// Cuts a piece that would end at `end` to the receive window, unless that would be silly.
+    #[inline]
+    fn fit_receive_window(&mut self, now: Ps, end: u64, config: &TcpConfig, random: &mut Random) -> Option<u64> {
+        if end <= self.right || self.nxt < self.max {
+            return Some(end);
+        }
+        let usable = self.right.saturating_sub(self.nxt);
+        if usable > 0 && (usable >= self.max_rwnd / 2 || self.probe) {
+            self.probe = false;
+            return Some(self.nxt + usable);
+        }
+        if self.probe {
+            // A closed window: a segment outside of it makes the receiver say where it stands.
+            self.probe = false;
+            self.arm_persist(now, config, random);
+            return Some(self.nxt);
+        }
+        if self.una == self.max && self.deadline == Ps::NEVER {
+            self.arm_persist(now, config, random);
+        }
+        None
+    }
+
+    fn arm_persist(&mut self, now: Ps, config: &TcpConfig, random: &mut Random) {
+        self.persist = true;
+        self.renew_timeout(config, random);
+        self.deadline = now + self.timeout;
+    }
+
+    /// Accounts for `start..end` as sent.
+    #[inline]
+    fn send(&mut self, now: Ps, start: u64, end: u64, config: &TcpConfig, random: &mut Random) -> Chunk {
+        if start == end {
+            // Window probe: an old number, no data.
+            return Chunk { start: start - 1, len: 0, flags: Flags::ACK, bits: 0 };
+        }
+        let data_end = end.min(self.end);
+        let len = (data_end - start.min(data_end)) as u16;
+        let mut flags = Flags::ACK;
+        let mut bits = 0;
+        if end > self.end {
+            flags |= Flags::FIN;
+        }
+        if len > 0 && end >= self.end {
+            flags |= Flags::PSH;
+        }
+        if start < self.max {
+            bits |= Packet::RETRANSMISSION;
+            if self.detector.is_waiting() {
+                self.detector.handle_retransmission(timestamp(now));
+            }
+            if len > 0 {
+                self.counters.retransmits += 1;
+                self.counters.fast_retransmits += u64::from(self.phase == Phase::Recovery);
+            }
+        } else {
+            if self.cap.is_some() {
+                self.turns.handle_sent(now.to_time());
+            }
+            if self.timed_end == 0 {
+                self.timed_end = end;
+                self.timed_at = now;
+            }
+            if self.cwr && len > 0 {
+                flags |= Flags::CWR;
+                self.cwr = false;
+            }
+            if config.ecn && len > 0 {
+                bits |= Packet::ECT;
+            }
+        }
+        if start == self.nxt {
+            self.nxt = end;
+            self.max = self.max.max(end);
+        }
+        if self.deadline == Ps::NEVER || self.persist {
+            self.persist = false;
+            self.renew_if_backed_off(config, random);
+            self.deadline = now + self.timeout;
+        }
+        self.last_send = now;
+        Chunk { start, len, flags, bits }
+    }
+
+    #[inline]
+    fn renew_if_backed_off(&mut self, config: &TcpConfig, random: &mut Random) {
+        if self.rto.backed_off() {
+            self.renew_timeout(config, random);
+        }
+    }
+}

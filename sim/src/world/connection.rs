@@ -1,0 +1,79 @@
+//! Connections: which slot, hosts and numbers each has. A slot outlives its connection: the next one of the same sender
+//! takes it.
+
+use ackgate_control::policy::FlowId;
+
+use crate::net::{NIL, Route, Side};
+use crate::observer::Observer;
+use crate::tcp::Endpoint;
+
+use super::World;
+
+/// A connection's place in the network.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Connection {
+    pub(super) path: [u32; 2],
+    pub(super) host: [u32; 2],
+    /// Host of the shim on each side, [`NIL`] where there is none, and the number that the shim knows it by.
+    pub(super) shim: [u32; 2],
+    pub(super) known_as: [FlowId; 2],
+    /// Its packets in the network.
+    pub(crate) alive: u32,
+    pub(crate) route: u32,
+    pub(crate) group: u16,
+    pub(super) config: u16,
+    pub(super) life: u8,
+}
+
+impl<O: Observer> World<'_, O> {
+    /// A new slot for connections of a sender.
+    pub(crate) fn add_connection(&mut self, route: u32, group: u16) -> u32 {
+        let Route { path, host, .. } = self.routes[route as usize];
+        let number = u32::try_from(self.connections.len()).expect("fewer than 2^28 connections");
+        let (shim, known_as) = (host.map(|host| self.shim_at(host)), host.map(|host| self.introduce(number, host)));
+        let connection = Connection { path, host, shim, known_as, alive: 0, route, group, config: group, life: 0 };
+        self.connections.push(connection);
+        for _ in 0..2 {
+            let iss = self.random.numbers.bits() as u32;
+            self.endpoints.push(Endpoint::new(&self.configs[usize::from(group)], iss));
+        }
+        number
+    }
+
+    /// The shim of a host.
+    fn shim_at(&self, host: u32) -> u32 {
+        if (host as usize) < self.shims.len() { host } else { NIL }
+    }
+
+    /// Gives a connection a number at a host's shim.
+    fn introduce(&mut self, connection: u32, host: u32) -> FlowId {
+        self.shims.get_mut(host as usize).map_or(FlowId(NIL), |shim| shim.number(connection))
+    }
+
+    /// Gives a slot to a new connection: what is left of the old one counts no more.
+    pub(crate) fn renew(&mut self, connection: u32, route: u32) {
+        let Route { path, host, .. } = self.routes[route as usize];
+        for (side, &host) in host.iter().enumerate() {
+            if host != self.connections[connection as usize].host[side] {
+                let (shim, known_as) = (self.shim_at(host), self.introduce(connection, host));
+                let slot = &mut self.connections[connection as usize];
+                (slot.host[side], slot.shim[side], slot.known_as[side]) = (host, shim, known_as);
+            }
+        }
+        let slot = &mut self.connections[connection as usize];
+        slot.life = slot.life.wrapping_add(1);
+        slot.route = route;
+        slot.path = path;
+        let config = &self.configs[usize::from(slot.config)];
+        for side in [Side::Sender, Side::Receiver] {
+            let e = endpoint(connection, side);
+            self.tally.retire(&self.endpoints[e]);
+            self.endpoints[e] = Endpoint::new(config, self.random.numbers.bits() as u32);
+        }
+    }
+}
+
+/// The index of one end of a connection.
+pub(crate) const fn endpoint(connection: u32, side: Side) -> usize {
+    2 * connection as usize + side as usize
+}

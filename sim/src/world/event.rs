@@ -1,0 +1,101 @@
+//! The event loop: what an event is about, and whose turn that makes it.
+
+use crate::engine::{Ps, prefetch, prefetch_all};
+use crate::observer::Observer;
+
+use super::World;
+use super::host::{ENDPOINT_LINES, first_channel};
+
+/// What an event is about: 4 bits of kind, 28 bits of index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Event {
+    /// The oldest packet on a channel arrives.
+    Channel = 0,
+    /// An endpoint's timer.
+    Timer = 1,
+    /// A shim's timer, by host.
+    Shim = 2,
+    /// A connection's sender begins its part: a round's answer, a period of sending.
+    Begin = 3,
+    /// A connection's sender ends a period of sending.
+    End = 4,
+    /// A connection's application writes at its rate.
+    Write = 5,
+    /// A connection is opened.
+    Open = 6,
+    /// A group's next step: a round after a pause, the next flow.
+    Group = 7,
+}
+
+const INDEX_BITS: u32 = 28;
+/// Connections that events can name: two endpoints each.
+pub(super) const MAX_CONNECTIONS: u64 = 1 << (INDEX_BITS - 3);
+
+impl Event {
+    pub(crate) const fn at(self, index: u32) -> u32 {
+        (self as u32) << INDEX_BITS | index
+    }
+}
+
+impl<O: Observer> World<'_, O> {
+    pub(super) fn run(&mut self, limit: Ps) {
+        while let Some((time, event)) = self.events.pop() {
+            if time > limit {
+                self.now = limit;
+                break;
+            }
+            self.now = time;
+            self.tally.events += 1;
+            if O::ENABLED {
+                self.watch.catch_up(time);
+            }
+            self.look_ahead();
+            let index = event & ((1 << INDEX_BITS) - 1);
+            match event >> INDEX_BITS {
+                e if e == Event::Channel as u32 => self.arrive(index),
+                e if e == Event::Timer as u32 => self.timer(index),
+                e if e == Event::Shim as u32 => self.shim_timer(index),
+                e if e == Event::Begin as u32 => self.begin(index),
+                e if e == Event::End as u32 => self.end(index),
+                e if e == Event::Write as u32 => self.write_at_rate(index),
+                e if e == Event::Open as u32 => self.open(index),
+                _ => self.step_group(index),
+            }
+            if self.finished {
+                break;
+            }
+        }
+        if O::ENABLED {
+            self.watch.catch_up(self.now);
+        }
+    }
+
+    /// Has what the next events need brought near: first their channels and endpoints, then, one event later, the
+    /// packets on these channels.
+    #[inline]
+    fn look_ahead(&self) {
+        if let Some(event) = self.events.upcoming(1) {
+            let index = (event & ((1 << INDEX_BITS) - 1)) as usize;
+            match event >> INDEX_BITS {
+                e if e == Event::Channel as u32 => prefetch(&self.channels, index),
+                e if e == Event::Timer as u32 => {
+                    prefetch_all(&self.endpoints, index, ENDPOINT_LINES);
+                    prefetch(&self.endpoints, index ^ 1);
+                    prefetch(&self.connections, index / 2);
+                }
+                _ => {}
+            }
+        }
+        if let Some(event) = self.events.upcoming(0) {
+            let index = (event & ((1 << INDEX_BITS) - 1)) as usize;
+            match event >> INDEX_BITS {
+                e if e == Event::Channel as u32 => self.slab.prefetch(self.channels[index].head()),
+                e if e == Event::Timer as u32 => {
+                    let host = self.connections[index / 2].host[index & 1];
+                    prefetch(&self.channels, first_channel(host));
+                }
+                _ => {}
+            }
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! A host: what arrives goes to its endpoint, what the endpoint wants sent goes out, and timers fire.
+
+use crate::engine::{Ps, prefetch};
+use crate::net::{NIL, Packet, Route, Side};
+use crate::observer::{Congestion, Observer};
+use crate::tcp::TcpConfig;
+use crate::watch::Known;
+
+use super::World;
+use super::connection::{Connection, endpoint};
+use super::event::Event;
+use super::slot::apply;
+
+/// Cache lines of an endpoint that an ordinary segment touches.
+pub(super) const ENDPOINT_LINES: usize = 6;
+
+impl<O: Observer> World<'_, O> {
+    /// A packet is at its host.
+    #[inline]
+    pub(super) fn deliver(&mut self, handle: u32) {
+        let now = self.now;
+        let packet = &mut self.slab[handle];
+        let (flow, side) = (packet.flow, packet.from.peer());
+        let connection = &mut self.connections[flow as usize];
+        connection.alive -= 1;
+        self.tally.arrived += 1;
+        let (shim, known_as) = (connection.shim[side as usize], connection.known_as[side as usize]);
+        prefetch(&self.channels, first_channel(connection.host[side as usize]));
+        let config = &self.configs[usize::from(connection.config)];
+        if packet.is(Packet::PROBE) {
+            if shim != NIL {
+                let ce = packet.is(Packet::CE);
+                self.shims[shim as usize].policy().handle_probe(now.to_time(), known_as, ce);
+            }
+            self.slab.remove(handle);
+            self.drain_shim(shim);
+            return;
+        }
+        if shim != NIL {
+            let segment = packet.segment(config.announced_mss, config.wscale, self.trailer);
+            let edit = self.shims[shim as usize].policy().handle_ingress(now.to_time(), known_as, &segment);
+            apply(edit, packet);
+        }
+        if packet.life != connection.life {
+            // Of a connection that is no more: a real host would answer with a reset, which nobody awaits.
+            self.slab.remove(handle);
+        } else {
+            let group = connection.group;
+            let e = endpoint(flow, side);
+            let arrived = self.endpoints[e].handle_segment(now, packet, config, &mut self.random.timeout);
+            if packet.payload > 0 && side == Side::Receiver {
+                self.tally.data_arrived += 1;
+            }
+            self.slab.remove(handle);
+            if let Some(rtt) = arrived.rtt
+                && side == Side::Sender
+            {
+                self.tally.rtt.record(rtt.0 / 1_000);
+            }
+            if arrived.readable > 0 {
+                self.read(flow, side, group, arrived.readable);
+            }
+            if arrived.established {
+                self.established(group);
+            }
+            self.output(e);
+            if O::ENABLED && side == Side::Sender && arrived.acked > 0 {
+                self.watch.congestion(now, flow, &congestion(&self.endpoints[e].sender));
+            }
+        }
+        self.drain_shim(shim);
+    }
+
+    /// Sends all that an endpoint may send now, and sets its timer.
+    #[inline]
+    pub(crate) fn output(&mut self, e: usize) {
+        let from = if e & 1 == 0 { Side::Sender } else { Side::Receiver };
+        loop {
+            let connection = &mut self.connections[e / 2];
+            let config = &self.configs[usize::from(connection.config)];
+            let packet = self.slab.vacant();
+            if !self.endpoints[e].poll_transmit(self.now, config, &mut self.random.timeout, packet) {
+                break;
+            }
+            packet.flow = (e / 2) as u32;
+            packet.from = from;
+            packet.life = connection.life;
+            packet.hop = connection.path[from as usize];
+            connection.alive += 1;
+            let (shim, known_as) = (connection.shim[from as usize], connection.known_as[from as usize]);
+            let handle = self.slab.claim();
+            self.emit(handle, shim, known_as);
+        }
+        let deadline = self.endpoints[e].deadline();
+        if deadline < self.endpoints[e].timer_at {
+            self.endpoints[e].timer_at = deadline;
+            self.events.push(deadline, Event::Timer.at(e as u32));
+        }
+    }
+
+    /// An endpoint's timer event: perhaps its deadline has moved on since.
+    pub(super) fn timer(&mut self, index: u32) {
+        let e = index as usize;
+        if self.endpoints[e].timer_at != self.now {
+            return;
+        }
+        self.endpoints[e].timer_at = Ps::NEVER;
+        if self.endpoints[e].deadline() <= self.now {
+            let connection = self.connections[e / 2];
+            let expected = self.endpoints[e].sender.una;
+            if self.endpoints[e].handle_timeout(self.now, &self.configs[usize::from(connection.config)]) {
+                let spurious = self.endpoints[e ^ 1].receiver.has(expected) || self.in_network(e, expected);
+                self.tally.timeout(spurious);
+                self.timed_out(index / 2, connection.group);
+                if O::ENABLED {
+                    self.watch.timeout(self.now, index / 2);
+                    self.watch.congestion(self.now, index / 2, &congestion(&self.endpoints[e].sender));
+                }
+            }
+        }
+        self.output(e);
+    }
+
+    /// Whether a copy of an endpoint's segment at `offset` is still on its way.
+    fn in_network(&self, e: usize, offset: u64) -> bool {
+        let connection = &self.connections[e / 2];
+        if connection.alive == 0 {
+            return false;
+        }
+        let number = self.endpoints[e].sender.number(offset);
+        self.slab.iter().any(|packet| {
+            packet.flow as usize == e / 2
+                && packet.from as usize == e % 2
+                && packet.life == connection.life
+                && (packet.seq == number
+                    || packet.seq.before(number) && (packet.seq + u32::from(packet.payload)).after(number))
+                && (packet.payload > 0 || packet.flags.0 & 0x03 != 0)
+        })
+    }
+
+    /// Opens a connection from the side that its workload wants.
+    pub(crate) fn open_from(&mut self, connection: u32, side: Side) {
+        let e = endpoint(connection, side);
+        self.endpoints[e].open();
+        self.output(e);
+    }
+}
+
+/// The channel that a host's packets enter first (see [`Plan`]).
+pub(super) const fn first_channel(host: u32) -> usize {
+    2 * host as usize
+}
+
+fn congestion(sender: &crate::tcp::Sender) -> Congestion {
+    let ssthresh = sender.window.ssthresh;
+    Congestion {
+        cwnd: u64::from(sender.window.cwnd),
+        ssthresh: if ssthresh == u32::MAX { u64::MAX } else { u64::from(ssthresh) },
+        in_flight: sender.in_flight(),
+    }
+}
+
+pub(super) fn known<'a>(
+    connections: &[Connection],
+    routes: &'a [Route],
+    configs: &[TcpConfig],
+    trailer: u8,
+    flow: u32,
+) -> Known<'a> {
+    let connection = &connections[flow as usize];
+    let config = &configs[usize::from(connection.config)];
+    Known {
+        route: &routes[connection.route as usize],
+        connection: flow,
+        life: connection.life,
+        mss: config.announced_mss,
+        wscale: config.wscale,
+        sack: config.sack,
+        field: config.field,
+        trailer,
+    }
+}

@@ -1,0 +1,225 @@
+//! A run: the network, the endpoints and the traffic, driven by one queue of events.
+//!
+//! What happens to a packet: an endpoint emits it ([`host`]); the host's shim may hold it ([`slot`]); it enters the first
+//! channel of its path, which knows when it will be at the far end; there it enters the next one or reaches its host
+//! ([`transit`]), whose endpoint may emit packets in turn.
+
+mod connection;
+mod event;
+mod host;
+mod pause;
+mod slot;
+mod transit;
+
+use std::time::Instant;
+
+use ackgate_control::m21::FlowCounter;
+
+use crate::engine::{EventQueue, Ps, Purpose, Random};
+use crate::measure::Tally;
+use crate::net::{Channel, Plan, Route, Slab};
+use crate::observer::Observer;
+use crate::report::Report;
+use crate::scenario::Scenario;
+use crate::settings;
+use crate::shim::Shim;
+use crate::tcp::{Endpoint, TcpConfig};
+use crate::watch::Watch;
+use crate::workload::Group;
+
+use connection::Connection;
+pub(crate) use connection::endpoint;
+pub(crate) use event::Event;
+use event::MAX_CONNECTIONS;
+use pause::Line;
+use transit::Pool;
+
+/// Why a run has no result.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// The scenario asks for more connections than an event can name.
+    #[error("{0} connections are too many: at most {max} fit one run", max = MAX_CONNECTIONS)]
+    TooManyConnections(u64),
+    /// The scenario gives a workload nobody to run it.
+    #[error("`senders` is 0: at least one sender is needed")]
+    NoSenders,
+    /// A parameter of the scheme makes no sense.
+    #[error("the scheme cannot run: {0}")]
+    Scheme(&'static str),
+    /// Packets were lost or made by the simulator itself: a fault of the program, never of the scenario.
+    #[error("packets do not add up: {sent} sent, but {arrived} arrived, {dropped} dropped, {queued} in the network")]
+    NotConserved {
+        /// Handed to the network.
+        sent: u64,
+        /// Handed to TCP.
+        arrived: u64,
+        /// Dropped.
+        dropped: u64,
+        /// Still there.
+        queued: u64,
+    },
+}
+
+/// The streams of randomness that a run draws from.
+pub(crate) struct Randoms {
+    pub(crate) start: Random,
+    pub(crate) workload: Random,
+    processing: Random,
+    timeout: Random,
+    numbers: Random,
+    queue: Random,
+}
+
+/// Everything there is during a run.
+pub(crate) struct World<'a, O> {
+    pub(crate) now: Ps,
+    pub(crate) events: EventQueue,
+    slab: Slab,
+    channels: Vec<Channel>,
+    pools: Vec<Pool>,
+    paths: Vec<u32>,
+    routes: Vec<Route>,
+    pub(crate) connections: Vec<Connection>,
+    /// Both ends of connection `c`: `2c` the sender's, `2c + 1` the receiver's.
+    pub(crate) endpoints: Vec<Endpoint>,
+    configs: Vec<TcpConfig>,
+    /// The scheme at each receiving host, or at every host; empty when there is none.
+    shims: Vec<Shim>,
+    /// M21TCP-A's flow counter of each channel, where that is a switch port; empty without M21TCP-A.
+    counters: Vec<Option<FlowCounter<u64>>>,
+    /// The largest number that M21TCP-A's field carries.
+    largest_number: u32,
+    pub(crate) groups: Vec<Group>,
+    pub(crate) random: Randoms,
+    pub(crate) watch: Watch<'a, O>,
+    pub(crate) tally: Tally,
+    /// Ethernet flow control: the channels that wait for room at each port; empty when frames are dropped instead.
+    waiters: Vec<Line>,
+    host_delay: Ps,
+    host_jitter: Ps,
+    trailer: u8,
+    bottleneck: u32,
+    last_hop: u32,
+    pub(crate) finished: bool,
+}
+
+/// Simulates a scenario.
+///
+/// # Errors
+/// [`Error`] says why there is no result.
+pub fn run<O: Observer>(scenario: &Scenario, observer: &mut O) -> Result<Report, Error> {
+    let started = Instant::now();
+    let scenario = &scenario.resolved();
+    let asked = u64::from(scenario.senders) + scenario.background.iter().map(|b| u64::from(b.senders)).sum::<u64>();
+    if asked >= MAX_CONNECTIONS {
+        return Err(Error::TooManyConnections(asked));
+    }
+    if scenario.senders == 0 {
+        return Err(Error::NoSenders);
+    }
+    let mut world = World::new(scenario, observer)?;
+    world.start_groups();
+    world.run(Ps::from_span(scenario.time_limit));
+    world.report(scenario, started)
+}
+
+impl<'a, O: Observer> World<'a, O> {
+    fn new(scenario: &Scenario, observer: &'a mut O) -> Result<Self, Error> {
+        let plan = Plan::new(scenario);
+        let stream = |purpose| Random::new(scenario.seed, purpose);
+        let mut pools: Vec<Pool> = plan.pools.iter().map(|&bytes| Pool { bytes, ports: Vec::new() }).collect();
+        for (port, channel) in (0u32..).zip(&plan.channels) {
+            if let Some(pool) = channel.pool() {
+                pools[pool as usize].ports.push(port);
+            }
+        }
+        let main = TcpConfig::new(scenario, scenario.tcp.cc, scenario.tcp.ecn);
+        let mut configs = vec![main];
+        for background in &scenario.background {
+            let cc = background.cc.unwrap_or(scenario.tcp.cc);
+            configs.push(TcpConfig::new(scenario, cc, background.ecn.unwrap_or(scenario.tcp.ecn)));
+        }
+        let mut world = Self {
+            now: Ps::ZERO,
+            events: EventQueue::new(plan.grain),
+            slab: Slab::new(),
+            watch: Watch::new(observer, &plan.interfaces),
+            pools,
+            paths: plan.paths,
+            connections: Vec::with_capacity(plan.routes.len()),
+            endpoints: Vec::with_capacity(2 * plan.routes.len()),
+            configs,
+            shims: Shim::all(scenario, plan.receivers, plan.hosts)?,
+            counters: transit::counters(scenario, &plan.interfaces),
+            largest_number: settings::m21_field(scenario).largest(),
+            groups: Group::all(scenario),
+            random: Randoms {
+                start: stream(Purpose::Start),
+                workload: stream(Purpose::Workload),
+                processing: stream(Purpose::Processing),
+                timeout: stream(Purpose::Timeout),
+                numbers: stream(Purpose::SequenceNumbers),
+                queue: stream(Purpose::Queue),
+            },
+            tally: Tally::new(),
+            waiters: if scenario.switch.pause { vec![Line::default(); plan.channels.len()] } else { Vec::new() },
+            host_delay: Ps::from_span(scenario.host.delay),
+            host_jitter: Ps::from_span(scenario.host.jitter),
+            trailer: if scenario.network.framing.in_buffer() >= 18 { 4 } else { 0 },
+            bottleneck: plan.bottleneck,
+            last_hop: plan.last_hop,
+            channels: plan.channels,
+            routes: plan.routes,
+            finished: false,
+        };
+        for group in 0..world.groups.len() {
+            let Group { first, senders, .. } = world.groups[group];
+            for route in first..first + senders {
+                world.add_connection(route, group as u16);
+            }
+        }
+        Ok(world)
+    }
+
+    /// The main workload begins.
+    pub(crate) fn begin_window(&mut self) {
+        self.tally.begin(self.now, &mut self.channels, self.bottleneck, self.last_hop);
+    }
+
+    /// The main workload is done.
+    pub(crate) fn end_window(&mut self) {
+        self.tally.end(self.now, &mut self.channels, self.bottleneck, self.last_hop);
+    }
+
+    /// Time between handshakes that are not to collide: four small frames on the bottleneck.
+    pub(crate) fn handshake_spacing(&self) -> Ps {
+        Ps(4 * self.channels[self.bottleneck as usize].transmission(84).0)
+    }
+
+    fn report(self, scenario: &Scenario, started: Instant) -> Result<Report, Error> {
+        let complete = self.complete();
+        let mut report = Report {
+            complete,
+            scheme: scenario.scheme.name().into(),
+            senders: scenario.senders,
+            seed: scenario.seed,
+            ..Report::default()
+        };
+        let Self { mut tally, mut channels, slab, groups, endpoints, now, bottleneck, last_hop, .. } = self;
+        for endpoint in &endpoints {
+            tally.retire(endpoint);
+        }
+        for group in &groups {
+            group.report(&mut report, &endpoints);
+        }
+        tally.end(now, &mut channels, bottleneck, last_hop);
+        tally.report(slab.len() as u64, &channels, &mut report);
+        report.wall_s = started.elapsed().as_secs_f64();
+        let packets = report.packets;
+        if packets.sent != packets.arrived + packets.dropped + packets.queued {
+            let crate::report::Packets { sent, arrived, dropped, queued } = packets;
+            return Err(Error::NotConserved { sent, arrived, dropped, queued });
+        }
+        Ok(report)
+    }
+}

@@ -1,0 +1,127 @@
+//! The shim slot: between TCP and the network a scheme sees every packet, may hold it and may send its own.
+
+use ackgate_control::policy::{Action, FlowId, PacketId, Verdict};
+use ackgate_control::segment::{Edit, Flags};
+
+use crate::engine::Ps;
+use crate::net::{NIL, Packet, Side};
+use crate::observer::{DropReason, Observer};
+
+use super::World;
+use super::event::Event;
+
+impl<O: Observer> World<'_, O> {
+    /// A packet leaves TCP.
+    #[inline]
+    pub(super) fn emit(&mut self, handle: u32, shim: u32, known_as: FlowId) {
+        self.tally.sent += 1;
+        if shim == NIL {
+            self.inject(self.now, handle);
+            return;
+        }
+        let slot = &mut self.shims[shim as usize];
+        let packet = &self.slab[handle];
+        let config = &self.configs[usize::from(self.connections[packet.flow as usize].config)];
+        let segment = packet.segment(config.announced_mss, config.wscale, self.trailer);
+        match slot.policy().handle_egress(self.now.to_time(), known_as, &segment, PacketId(handle)) {
+            Verdict::Pass(edit) => {
+                apply(edit, &mut self.slab[handle]);
+                self.inject(self.now, handle);
+            }
+            Verdict::Hold => {
+                self.slab[handle].arrival = self.now;
+                slot.held += 1;
+                self.tally.hold(slot.held);
+            }
+        }
+        self.drain_shim(shim);
+    }
+
+    /// Does what a scheme wants done with held packets now, and sets its timer.
+    pub(super) fn drain_shim(&mut self, host: u32) {
+        while let Some(slot) = self.shims.get_mut(host as usize) {
+            let Some(action) = slot.policy().poll_action(self.now.to_time()) else {
+                let timeout =
+                    slot.policy().poll_timeout().map_or(Ps::NEVER, Ps::from_time).max(self.now + Ps::nanos(1));
+                if timeout < slot.timer_at {
+                    slot.timer_at = timeout;
+                    self.events.push(timeout, Event::Shim.at(host));
+                }
+                if O::ENABLED {
+                    self.watch.gate(self.now, host, &slot.gate());
+                }
+                return;
+            };
+            match action {
+                Action::Release(PacketId(handle), edit) => {
+                    slot.held -= 1;
+                    let packet = &mut self.slab[handle];
+                    apply(edit, packet);
+                    self.tally.hold_time.record((self.now - packet.arrival).0 / 1_000);
+                    self.inject(self.now, handle);
+                }
+                Action::Discard(PacketId(handle)) => {
+                    slot.held -= 1;
+                    let channel = self.paths[self.slab[handle].hop as usize];
+                    self.discard(self.now, handle, channel, DropReason::Scheme);
+                }
+                Action::Split(PacketId(handle), edit) => self.split(handle, edit),
+                Action::Probe(flow) => {
+                    if let Some(connection) = slot.connection(flow) {
+                        self.probe(host, connection);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Sends a held packet on and leaves a bare ACK in its place.
+    fn split(&mut self, handle: u32, edit: Edit) {
+        let mut packet = self.slab[handle];
+        let flow = packet.flow as usize;
+        let config = &self.configs[usize::from(self.connections[flow].config)];
+        self.slab[handle].become_bare_ack(config.header, config.wscale);
+        apply(edit, &mut packet);
+        self.tally.hold_time.record((self.now - packet.arrival).0 / 1_000);
+        self.tally.sent += 1;
+        self.connections[flow].alive += 1;
+        let sent_on = self.slab.insert(packet);
+        self.inject(self.now, sent_on);
+    }
+
+    /// Sends a scheme's probe along a flow's path.
+    fn probe(&mut self, host: u32, flow: u32) {
+        let connection = &mut self.connections[flow as usize];
+        let from = if connection.shim[Side::Sender as usize] == host { Side::Sender } else { Side::Receiver };
+        let header = self.configs[usize::from(connection.config)].header;
+        let bits = Packet::PROBE | Packet::ECT;
+        let hop = connection.path[from as usize];
+        connection.alive += 1;
+        self.tally.sent += 1;
+        let packet = Packet { flow, from, hop, header, bits, life: connection.life, ..Packet::default() };
+        let handle = self.slab.insert(packet);
+        self.inject(self.now, handle);
+    }
+
+    pub(super) fn shim_timer(&mut self, host: u32) {
+        let slot = &mut self.shims[host as usize];
+        if slot.timer_at == self.now {
+            slot.timer_at = Ps::NEVER;
+            self.drain_shim(host);
+        }
+    }
+}
+
+pub(super) fn apply(edit: Edit, packet: &mut Packet) {
+    if let Some(window) = edit.window {
+        packet.window = window;
+    }
+    if let Some(ect) = edit.ect {
+        packet.bits &= !(Packet::ECT | Packet::CE);
+        packet.bits |= if ect { Packet::ECT } else { 0 };
+    }
+    if let Some(ece) = edit.ece {
+        packet.flags.0 &= !Flags::ECE.0;
+        packet.flags.0 |= if ece { Flags::ECE.0 } else { 0 };
+    }
+}

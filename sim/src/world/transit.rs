@@ -1,0 +1,153 @@
+//! A packet on its way: from channel to channel until it is at its host, or dropped.
+
+use ackgate_control::m21::{self, FlowCounter};
+use ackgate_control::segment::Flags;
+
+use crate::engine::{Ps, prefetch, prefetch_all};
+use crate::net::{Channel, NIL, Packet, Refusal};
+use crate::observer::{DropReason, Interface, InterfaceKind, Observer, Way};
+use crate::scenario::{Scenario, Scheme};
+use crate::settings;
+
+use super::World;
+use super::connection::endpoint;
+use super::event::Event;
+use super::host::{ENDPOINT_LINES, known};
+
+/// Memory that the ports of one switch share.
+pub(super) struct Pool {
+    pub(super) bytes: u64,
+    pub(super) ports: Vec<u32>,
+}
+
+impl<O: Observer> World<'_, O> {
+    /// The oldest packet on a channel is at its far end.
+    #[inline]
+    pub(super) fn arrive(&mut self, index: u32) {
+        let channel = &mut self.channels[index as usize];
+        let handle = channel.head();
+        let Packet { next, hop, flow, from, .. } = self.slab[handle];
+        let arrived = self.paths[hop as usize] == NIL;
+        if arrived {
+            prefetch_all(&self.endpoints, endpoint(flow, from.peer()), ENDPOINT_LINES);
+            prefetch(&self.connections, flow as usize);
+        }
+        if !arrived && !self.waiters.is_empty() && !self.admitted(index, handle, next) {
+            return;
+        }
+        let channel = &mut self.channels[index as usize];
+        channel.advance(next);
+        if next != NIL {
+            self.events.push(self.slab[next].arrival, Event::Channel.at(index));
+        }
+        if arrived {
+            self.deliver(handle);
+            return;
+        }
+        self.inject(self.now, handle);
+        if !self.waiters.is_empty() {
+            self.call_next(self.paths[hop as usize]);
+        }
+    }
+
+    /// A packet enters the next channel of its path, and those behind it whose future is known already.
+    #[inline]
+    pub(super) fn inject(&mut self, now: Ps, handle: u32) {
+        let mut at = now;
+        loop {
+            let packet = &mut self.slab[handle];
+            let index = self.paths[packet.hop as usize];
+            let pool_left = match self.channels[index as usize].pool() {
+                None => u64::MAX,
+                Some(pool) => left(&self.pools[pool as usize], &mut self.channels, at),
+            };
+            if let Some(Some(counter)) = self.counters.get_mut(index as usize) {
+                stamp(packet, counter, at, self.largest_number);
+            }
+            let channel = &mut self.channels[index as usize];
+            let offer = match channel.offer(at, packet, pool_left, &mut self.random.queue) {
+                Ok(offer) => offer,
+                Err(refusal) => {
+                    let reason = if refusal == Refusal::Full { DropReason::Full } else { DropReason::Early };
+                    self.discard(at, handle, index, reason);
+                    return;
+                }
+            };
+            if offer.marked {
+                packet.bits |= Packet::CE;
+            }
+            packet.hop += 1;
+            if O::ENABLED {
+                let packet = *packet;
+                let known = known(&self.connections, &self.routes, &self.configs, self.trailer, packet.flow);
+                self.watch.packet(offer.start, index, Way::Out, &packet, &known);
+                self.watch.packet(offer.arrival, index, Way::In, &packet, &known);
+                if offer.leaves > at {
+                    self.watch.queued(at, offer.leaves, index, self.channels[index as usize].padded(&packet));
+                }
+            }
+            let packet = &mut self.slab[handle];
+            let next = self.paths[packet.hop as usize];
+            let channel = &mut self.channels[index as usize];
+            let mut arrival = offer.arrival;
+            if next == NIL {
+                arrival += self.host_delay + Ps(self.random.processing.up_to(self.host_jitter.0));
+                arrival = channel.in_order(arrival);
+            } else if self.channels[next as usize].eager {
+                at = arrival;
+                continue;
+            }
+            packet.arrival = arrival;
+            packet.next = NIL;
+            match self.channels[index as usize].append(handle) {
+                NIL => self.events.push(arrival, Event::Channel.at(index)),
+                before => self.slab[before].next = handle,
+            }
+            return;
+        }
+    }
+
+    /// A packet's life ends without arriving.
+    #[cold]
+    pub(super) fn discard(&mut self, at: Ps, handle: u32, channel: u32, reason: DropReason) {
+        let packet = self.slab[handle];
+        if O::ENABLED {
+            let known = known(&self.connections, &self.routes, &self.configs, self.trailer, packet.flow);
+            self.watch.dropped(at, channel, &packet, &known, reason);
+        }
+        if reason == DropReason::Scheme {
+            self.tally.discarded += 1;
+        } else {
+            self.tally.dropped += 1;
+        }
+        self.connections[packet.flow as usize].alive -= 1;
+        self.slab.remove(handle);
+    }
+}
+
+/// M21TCP-A's flow counters: one for each switch port.
+pub(super) fn counters(scenario: &Scenario, interfaces: &[Interface]) -> Vec<Option<FlowCounter<u64>>> {
+    if scenario.scheme != Scheme::M21 {
+        return Vec::new();
+    }
+    let port = |interface: &Interface| interface.kind == InterfaceKind::Port;
+    interfaces.iter().map(|it| port(it).then(|| FlowCounter::new(settings::m21_counter(scenario)))).collect()
+}
+
+/// M21TCP-A's switch: counts the packet's flow, and writes the count into the packet if it is more than it says.
+fn stamp(packet: &mut Packet, counter: &mut FlowCounter<u64>, now: Ps, largest: u32) {
+    let last = packet.flags.any(Flags(Flags::FIN.0 | Flags::RST.0));
+    if packet.is_stamped() || last {
+        let flow = u64::from(packet.flow) << 9 | u64::from(packet.life) << 1 | packet.from as u64;
+        let count = counter.handle_packet(now.to_time(), flow, last);
+        if packet.is_stamped() {
+            packet.senders = m21::stamp(packet.senders, count).min(largest);
+        }
+    }
+}
+
+/// What a shared memory has left.
+fn left(pool: &Pool, channels: &mut [Channel], now: Ps) -> u64 {
+    let used: u64 = pool.ports.iter().map(|&port| channels[port as usize].occupancy(now).0).sum();
+    pool.bytes.saturating_sub(used)
+}
