@@ -12,13 +12,15 @@ pub struct Case {
 }
 
 /// All tasks, in the order of the table.
-pub const ALL: [Case; 6] = [
+pub const ALL: [Case; 8] = [
     Case { name: "1g-newreno-100", scenario: || pac_1g(100) },
     Case { name: "10g-newreno-32", scenario: || pac_10g(32) },
     Case { name: "10g-newreno-256", scenario: || pac_10g(256) },
     Case { name: "1g-dctcp-32", scenario: dctcp_1g },
     Case { name: "10g-vasudevan-2048", scenario: vasudevan_10g },
     Case { name: "1g-newreno-10000", scenario: || Scenario { rounds: 5, ..pac_1g(10_000) } },
+    Case { name: "10g-newreno-100", scenario: || pac_10g(100) },
+    Case { name: "10g-newreno-10000", scenario: || Scenario { rounds: 5, ..pac_10g(10_000) } },
 ];
 
 /// PAC §V-E1: 1 Gb/s, 120 us, 96 KB; 64 KB from each sender. The scenario's own defaults.
