@@ -67,14 +67,17 @@ impl Model {
     }
 }
 
+/// What became of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Verdict {
-    Pass,
+pub(crate) enum Verdict {
+    /// It went on, perhaps with another window.
+    Pass(Option<u16>),
+    /// It was taken.
     Hold(Class),
 }
 
 /// Both sides.
-struct Pair {
+pub(crate) struct Pair {
     config: Config,
     datapath: Datapath,
     reader: Reader,
@@ -87,7 +90,7 @@ struct Pair {
 
 impl Pair {
     /// `None` where the programs cannot be loaded.
-    fn load(config: Config) -> Option<Self> {
+    pub(crate) fn load(config: Config) -> Option<Self> {
         let datapath = match Datapath::load(&config, Take::Stolen, true) {
             Ok(datapath) => datapath,
             Err(error @ (Error::NotPermitted(_) | Error::Unsupported { .. })) => {
@@ -102,7 +105,7 @@ impl Pair {
         Some(Self { config, datapath, reader, model, schedulers, arrivals: Vec::new(), now: Time(1_000_000_000) })
     }
 
-    fn wait(&mut self, span: Span) {
+    pub(crate) fn wait(&mut self, span: Span) {
         self.now += span;
         let shared = self.datapath.shared();
         shared.fixed_clock().set(self.now.0);
@@ -111,7 +114,7 @@ impl Pair {
     }
 
     /// Runs one frame through both and compares all there is to compare.
-    fn packet(&mut self, frame: &[u8], meta: &Meta, direction: Direction) -> Result<Verdict, String> {
+    pub(crate) fn packet(&mut self, frame: &[u8], meta: &Meta, direction: Direction) -> Result<Verdict, String> {
         let program = match direction {
             Direction::Ingress => self.datapath.ingress(),
             Direction::Egress => self.datapath.egress(),
@@ -122,6 +125,7 @@ impl Pair {
 
         let mut expected = frame.to_vec();
         let mut held = None;
+        let mut window = None;
         if let Ok(packet) = wire::parse(frame, meta, direction)
             && let Some(id) = self.model.find(&self.config, &packet.key, &packet.segment, direction)
         {
@@ -131,7 +135,10 @@ impl Pair {
                     account::ingress(&self.config, gate, flow, &packet.segment, self.now);
                 }
                 Direction::Egress => match account::egress(&self.config, gate, flow, &packet.segment, self.now) {
-                    Decision::Pass(edit) => wire::apply(&mut expected, &packet.layout, &edit),
+                    Decision::Pass(edit) => {
+                        window = edit.window;
+                        wire::apply(&mut expected, &packet.layout, &edit);
+                    }
                     Decision::Hold(out) if frame.len() > MAX_FRAME => {
                         // Too large for the ring: it passes after all, charged like any other release.
                         let trigger = account::trigger(&self.config, gate, flow, &out);
@@ -154,11 +161,11 @@ impl Pair {
             model.enqueue(&self.config, &self.model, id, arrival.packet, out, self.now);
         }
         self.compare()?;
-        Ok(held.map_or(Verdict::Pass, |(_, out)| Verdict::Hold(out.class)))
+        Ok(held.map_or(Verdict::Pass(window), |(_, out)| Verdict::Hold(out.class)))
     }
 
     /// Lets both schedulers release what may leave.
-    fn release(&mut self) -> Result<Vec<Action>, String> {
+    pub(crate) fn release(&mut self) -> Result<Vec<Action>, String> {
         let mut actions = Vec::new();
         let [kernel, model] = &mut self.schedulers;
         loop {
@@ -221,7 +228,7 @@ fn same<T: Debug + ?Sized>(what: &str, kernel: &T, model: &T) -> Result<(), Stri
 const FLOWS: usize = 4;
 
 /// The key of a case's flow: IPv4 and IPv6, with and without tag.
-fn key(case: u16, flow: u8) -> FlowKey {
+pub(crate) fn key(case: u16, flow: u8) -> FlowKey {
     let address = |last| match flow % 2 {
         0 => [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, last],
         _ => [0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, last],
@@ -344,7 +351,7 @@ fn random_packets_leave_programs_and_model_in_the_same_state() {
                     pair.wait(Span::micros(step.wait_us));
                     let (frame, meta, direction) = step.frame(**case);
                     let outcome = pair.packet(&frame, &meta, direction).and_then(|verdict| {
-                        **held += u32::from(verdict != Verdict::Pass);
+                        **held += u32::from(matches!(verdict, Verdict::Hold(_)));
                         if step.release { pair.release().map(drop) } else { Ok(()) }
                     });
                     prop_assert!(outcome.is_ok(), "step {}: {}", index, outcome.unwrap_err());

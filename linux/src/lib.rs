@@ -29,6 +29,8 @@ mod sys;
 
 #[cfg(test)]
 mod differential;
+#[cfg(test)]
+mod fixtures;
 
 pub use error::Error;
 pub use guard::{Guard, Options, Outcome, Snapshot, Summary};

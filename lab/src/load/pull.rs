@@ -480,6 +480,19 @@ impl<'a> Run<'a> {
     }
 }
 
+impl Drop for Run<'_> {
+    /// A load that ends in the middle of a round resets its connections: senders that went on sending to nobody would
+    /// count their timeouts in the next load.
+    fn drop(&mut self) {
+        if self.unfilled > 0 {
+            for stream in self.flows.iter().filter_map(|flow| flow.stream.as_ref()) {
+                // Without it the connection is closed the slow way.
+                let _ = SockRef::from(stream).set_linger(Some(Duration::ZERO));
+            }
+        }
+    }
+}
+
 impl Control {
     fn write(&mut self, bytes: &[u8]) -> Result<(), LoadError> {
         let addr = self.addr;
