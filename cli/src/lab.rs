@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use crate::units::{parse_bytes, parse_rate, parse_time};
+use ackgate_lab::dctcp;
 use ackgate_lab::guard::GuardConfig;
 use ackgate_lab::incast::{IncastConfig, IncastReport, Lab, Progress};
 use ackgate_lab::load::report::median;
@@ -99,7 +100,7 @@ impl Measurement {
 
     /// The testbed, with the rate chosen where that was left to the machine.
     fn lab(&self, stop: &AtomicBool) -> anyhow::Result<Lab> {
-        let mut lab = Lab::new(self.network.spec())?;
+        let mut lab = Lab::new(self.network.spec(self.shape.cc.as_deref()))?;
         if self.network.rate == RateArgument::Auto {
             lab.choose_rate(self.ipv6, stop)?;
         }
@@ -144,9 +145,12 @@ pub(crate) struct Network {
     /// Let the receiver delay its ACKs as the kernel likes; the papers switch that off.
     #[arg(long)]
     delayed_ack: bool,
-    /// Negotiate ECN.
+    /// Negotiate ECN, and have the port mark. Comes with `--cc dctcp` by itself.
     #[arg(long)]
     ecn: bool,
+    /// Bytes queued above which the port marks: 30KB, or a third of a smaller buffer, unless given. Means --ecn.
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
+    mark_at: Option<u64>,
 }
 
 #[derive(Args)]
@@ -195,7 +199,10 @@ impl RateArgument {
 }
 
 impl Network {
-    fn spec(&self) -> Spec {
+    fn spec(&self, cc: Option<&str>) -> Spec {
+        let ecn = self.ecn || cc == Some(dctcp::NAME);
+        let usual = u64::from(Spec::USUAL_MARK).min(self.buffer / 3);
+        let mark = self.mark_at.or_else(|| ecn.then_some(usual));
         let rate = match self.rate {
             RateArgument::Bits(rate) => rate,
             RateArgument::Auto => Spec::pac_edge().rate,
@@ -209,7 +216,7 @@ impl Network {
             rto_min: self.rto_min,
             initial_window: self.initial_window,
             delayed_ack: self.delayed_ack,
-            ecn: self.ecn,
+            mark: mark.map(|bytes| u32::try_from(bytes).unwrap_or(u32::MAX)),
         }
     }
 }
@@ -242,7 +249,7 @@ pub(crate) fn run(command: Command) -> anyhow::Result<()> {
             if args.network.rate == RateArgument::Auto {
                 return Err(Refused(anyhow::anyhow!("a standing testbed needs a --rate of its own, not `auto`")).into());
             }
-            let entry = Testbed::build_standing(args.network.spec(), &args.name)?;
+            let entry = Testbed::build_standing(args.network.spec(None), &args.name)?;
             describe(&entry)?;
             Ok(())
         }

@@ -141,6 +141,7 @@ fn run_pull(args: &Pull) -> anyhow::Result<()> {
         fresh: shape.fresh,
         cc: shape.cc.clone(),
         mss: args.mss,
+        own_cc: args.shape.cc.clone().filter(|cc| cc == ackgate_lab::dctcp::NAME),
         quickack: args.quickack,
         deadline: shape.deadline,
     };

@@ -10,6 +10,7 @@ use serde::Serialize;
 use serde_json::Value;
 use thiserror::Error;
 
+use crate::dctcp;
 use crate::guard::{Guard, GuardConfig, GuardError};
 use crate::load::pull::{Event, PullConfig, Start, Volume, pull};
 use crate::load::report::{LoadReport, Quantiles, Round};
@@ -64,7 +65,8 @@ pub struct IncastConfig {
     pub rounds: u32,
     /// Rounds before them.
     pub warmup: u32,
-    /// Senders' congestion control; `None` is reno, as in the papers and as the testbed's hosts are set.
+    /// Senders' congestion control; `None` is reno, as in the papers and as the testbed's hosts are set. `dctcp` runs at
+    /// both ends, and wants a testbed that marks ([`Spec::mark`]).
     pub cc: Option<String>,
     /// Clamp of the segment size.
     pub mss: Option<u32>,
@@ -315,7 +317,11 @@ impl Lab {
         stop: &AtomicBool,
         tell: impl FnMut(Event<'_>) + Send,
     ) -> Result<LoadReport, LabError> {
-        let config = pull_config(config, self.testbed.spec().hosts);
+        let mut config = pull_config(config, self.testbed.spec().hosts);
+        if config.cc.as_deref() == Some(dctcp::NAME) {
+            let name = dctcp::name()?.to_owned();
+            (config.cc, config.own_cc) = (Some(name.clone()), Some(name));
+        }
         let report = self
             .testbed
             .receiver()
@@ -440,6 +446,7 @@ fn pull_config(config: &IncastConfig, hosts: usize) -> PullConfig {
         start: config.start,
         fresh: config.fresh,
         cc: config.cc.clone(),
+        own_cc: None,
         mss: config.mss,
         quickack: false,
         deadline: config.deadline,

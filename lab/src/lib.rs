@@ -4,9 +4,12 @@
 //! - [`testbed`]: senders, switch and receiver in network namespaces; made, measured, removed.
 //! - [`guard`]: `ackgate run` as a child in the receiver's namespace.
 //! - [`incast`]: all of that together, one measurement after another.
+//! - [`dctcp`]: for kernels without.
 //! - [`pairs`]: with and without the guard in turn, and what it costs.
 //! - [`machine`]: what it was measured on, and what its processors did.
 
+mod bpf;
+pub mod dctcp;
 pub mod guard;
 pub mod incast;
 pub mod load;

@@ -51,6 +51,7 @@ fn config(servers: &[SocketAddr]) -> PullConfig {
         fresh: false,
         cc: None,
         mss: None,
+        own_cc: None,
         quickack: false,
         deadline: Duration::from_secs(30),
     }

@@ -7,9 +7,9 @@ use std::net::{SocketAddr, UdpSocket};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use ackgate_lab::incast::{IncastConfig, IncastReport, Lab};
+use ackgate_lab::incast::{IncastConfig, IncastReport, Lab, LabError};
 use ackgate_lab::load::pull::{Start, Volume};
-use ackgate_lab::testbed::{Spec, Testbed, framing_limit_mbps, require_privilege};
+use ackgate_lab::testbed::{Spec, Testbed, TestbedError, framing_limit_mbps, require_privilege};
 
 /// Whether this test can run here.
 fn privileged(test: &str) -> bool {
@@ -74,8 +74,7 @@ fn every_way_to_load_works_at_once_with_another_lab() {
     }
     let mut one = Lab::new(Spec { delayed_ack: true, offloads: true, ..spec() }).unwrap();
     let mut two =
-        Lab::new(Spec { ecn: true, initial_window: Some(2), rto_min: Some(Duration::from_millis(10)), ..spec() })
-            .unwrap();
+        Lab::new(Spec { initial_window: Some(2), rto_min: Some(Duration::from_millis(10)), ..spec() }).unwrap();
     for lab in [&mut one, &mut two] {
         for (ipv6, fresh, start, mss) in [
             (true, false, Start::Pull, None),
@@ -88,6 +87,23 @@ fn every_way_to_load_works_at_once_with_another_lab() {
             assert_eq!(report.load.bytes, 3 * 6 * 32 * 1024, "{config:?}");
             assert_eq!(report.load.senders.syn_retransmits, 0, "{config:?}");
         }
+    }
+}
+
+#[test]
+fn dctcp_senders_are_marked_and_told_so() {
+    if !privileged("dctcp_senders_are_marked_and_told_so") {
+        return;
+    }
+    let config = IncastConfig { cc: Some("dctcp".into()), volume: Volume::PerConnection(300_000), ..config(4) };
+    let run = || Lab::new(Spec { mark: Some(15_000), ..spec() })?.run(&config, false, &AtomicBool::new(false), |_| {});
+    match run() {
+        Ok(report) => {
+            assert_eq!((report.cc.as_str(), report.load.bytes), ("dctcp", 3 * 4 * 300_000));
+            assert!(report.load.senders.flow_ce_marks > 0, "{report:?}");
+        }
+        Err(LabError::Testbed(error @ TestbedError::Bpf { .. })) => eprintln!("SKIPPED: {error}"),
+        Err(error) => panic!("{error}"),
     }
 }
 

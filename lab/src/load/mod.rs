@@ -71,6 +71,12 @@ pub enum LoadError {
         /// The name asked for.
         cc: String,
     },
+    /// Nor has this host.
+    #[error(
+        "this host does not offer congestion control `{0}`, which is a protocol of both ends: load its module (modprobe \
+         tcp_{0})"
+    )]
+    NoOwnCc(String),
     /// Too few file descriptors.
     #[error(
         "{need} connections need {need} file descriptors, but the hard limit is {hard}: raise it (ulimit -Hn, or LimitNOFILE= of the unit)"
@@ -117,6 +123,7 @@ impl LoadError {
             self,
             Self::Config(_)
                 | Self::NoSuchCc { .. }
+                | Self::NoOwnCc(_)
                 | Self::Descriptors { .. }
                 | Self::Listen { .. }
                 | Self::Wire { .. }

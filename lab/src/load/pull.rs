@@ -63,6 +63,9 @@ pub struct PullConfig {
     pub fresh: bool,
     /// Congestion control of the senders; `None` keeps their default.
     pub cc: Option<String>,
+    /// Congestion control of the receiver's own sockets, for those that are protocols of both ends (DCTCP, RFC 8257
+    /// §3.2); `None` keeps its default.
+    pub own_cc: Option<String>,
     /// Clamps the senders' segments, in bytes, by the MSS option of the receiver's SYN.
     pub mss: Option<u32>,
     /// Asks the kernel after every read to acknowledge at once (`TCP_QUICKACK`).
@@ -292,6 +295,10 @@ impl<'a> Run<'a> {
             Ok(()) => {}
             Err(e) if e.raw_os_error() == Some(nix::libc::EINPROGRESS) => {}
             Err(e) => return Err(refuse(e)),
+        }
+        // After the SYN, which must not be ECN-capable itself, or a listener that runs something else refuses ECN.
+        if let Some(cc) = &self.config.own_cc {
+            socket.set_tcp_congestion(cc.as_bytes()).map_err(|_| LoadError::NoOwnCc(cc.clone()))?;
         }
         let stream = TcpStream::from(socket);
         let interest = EpollFlags::EPOLLIN | EpollFlags::EPOLLOUT;

@@ -20,157 +20,28 @@
 
 mod namespace;
 mod offload;
+mod port;
 mod registry;
+mod spec;
+mod tools;
 
-use std::io::{self, Write};
+use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::process::{Command, Stdio};
-use std::time::Duration;
-
-use thiserror::Error;
 
 pub use namespace::Namespace;
+pub use port::{PortStats, framing_limit_mbps};
 pub use registry::{Entry, Owner, clean, entries};
+pub use spec::{MAX_HOSTS, Spec};
+pub use tools::{TestbedError, require_privilege};
+
+use port::BOTTLENECK;
+use spec::DEEP_BUFFER;
+use tools::{ip_batch, run};
 
 /// The receiver's device.
 pub const RECEIVER_DEVICE: &str = "rx0";
-/// The switch's port towards the receiver.
-const BOTTLENECK: &str = "to-recv";
 /// Hardware address of every port of the switch.
 const SWITCH_MAC: &str = "02:ac:00:00:00:fe";
-/// Ethernet's preamble, frame check sequence and interframe gap, in bytes.
-const WIRE_OVERHEAD: u64 = 24;
-/// Most sender namespaces.
-pub const MAX_HOSTS: usize = 512;
-/// A buffer in which nothing is lost, for measuring the ceiling, in bytes.
-const DEEP_BUFFER: u64 = 256 << 20;
-
-/// Why there is no testbed.
-#[derive(Debug, Error)]
-pub enum TestbedError {
-    /// Namespaces need privilege.
-    #[error("the lab builds network namespaces and needs root (CAP_NET_ADMIN and CAP_SYS_ADMIN): run it with sudo")]
-    Privilege,
-    /// A program is missing.
-    #[error("`{0}` is not installed; it comes with iproute2 (apt-get install iproute2)")]
-    Missing(&'static str),
-    /// A program failed.
-    #[error("`{command}` failed: {message}")]
-    Command {
-        /// What was run.
-        command: String,
-        /// What it printed.
-        message: String,
-    },
-    /// Another testbed has that name.
-    #[error("a testbed called `{0}` exists already: remove it with `ackgate lab down {0}`, or give another --name")]
-    Exists(String),
-    /// No such testbed.
-    #[error("there is no testbed called `{0}`: `ackgate lab show` lists them")]
-    Unknown(String),
-    /// A senseless setting.
-    #[error("{0}")]
-    Config(String),
-    /// Anything else.
-    #[error("{what}: {source}")]
-    Io {
-        /// What was tried.
-        what: String,
-        /// What the kernel said.
-        source: io::Error,
-    },
-}
-
-impl TestbedError {
-    /// Whether what was asked for cannot be, or not on this host, rather than that it went wrong.
-    #[must_use]
-    pub const fn is_refusal(&self) -> bool {
-        !matches!(self, Self::Io { .. })
-    }
-}
-
-/// What to build.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Spec {
-    /// Sender namespaces, 1 to [`MAX_HOSTS`].
-    pub hosts: usize,
-    /// Rate of the port towards the receiver, in bits per second.
-    pub rate: u64,
-    /// Its buffer in bytes of frames.
-    pub buffer: u64,
-    /// Bytes of frames that the port may send at once.
-    pub burst: u64,
-    /// Leaves TSO, GSO and GRO on.
-    pub offloads: bool,
-    /// Floor of the senders' retransmission timeout; `None` keeps the kernel's (200 ms).
-    pub rto_min: Option<Duration>,
-    /// Senders' initial window in segments; `None` keeps the kernel's (10).
-    pub initial_window: Option<u32>,
-    /// Lets the receiver delay its ACKs as the kernel likes; otherwise every segment is acknowledged at once, as in the
-    /// papers.
-    pub delayed_ack: bool,
-    /// Negotiates ECN.
-    pub ecn: bool,
-}
-
-impl Spec {
-    /// A burst that the timers of a small virtual machine can keep up with: 64 us at `rate`, two full frames at least.
-    #[must_use]
-    pub const fn burst_for(rate: u64) -> u64 {
-        let bytes = rate / 8 * 64 / 1_000_000;
-        if bytes < 3_076 { 3_076 } else { bytes }
-    }
-
-    /// PAC's testbed in small: 8 sender hosts, 1 Gb/s, 96 KB (Table II), no delayed ACK.
-    #[must_use]
-    pub const fn pac_edge() -> Self {
-        Self {
-            hosts: 8,
-            rate: 1_000_000_000,
-            buffer: 96_000,
-            burst: Self::burst_for(1_000_000_000),
-            offloads: false,
-            rto_min: None,
-            initial_window: None,
-            delayed_ack: false,
-            ecn: false,
-        }
-    }
-
-    fn check(&self) -> Result<(), TestbedError> {
-        let complain = |text: String| Err(TestbedError::Config(text));
-        if !(1..=MAX_HOSTS).contains(&self.hosts) {
-            return complain(format!("{} sender hosts: the lab builds 1 to {MAX_HOSTS}", self.hosts));
-        }
-        if !(1_000_000..=100_000_000_000).contains(&self.rate) {
-            return complain(format!("a rate of {} bit/s: the lab's switch port does 1mbit to 100gbit", self.rate));
-        }
-        if !(3_028..=DEEP_BUFFER).contains(&self.buffer) {
-            return complain(format!("a buffer of {} bytes: give two full frames (3028 bytes) to 256MB", self.buffer));
-        }
-        if !(1_538..=16 << 20).contains(&self.burst) {
-            return complain(format!("a burst of {} bytes: give one full frame (1538 bytes) to 16MB", self.burst));
-        }
-        if self.initial_window.is_some_and(|w| !(1..=1000).contains(&w)) {
-            return complain("an initial window has 1 to 1000 segments".into());
-        }
-        if self.rto_min.is_some_and(|t| t < Duration::from_millis(1) || t > Duration::from_secs(120)) {
-            return complain("the floor of the retransmission timeout is 1ms to 120s".into());
-        }
-        Ok(())
-    }
-}
-
-/// What the bottleneck port counted since it was set up.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct PortStats {
-    /// Frames sent.
-    pub packets: u64,
-    /// Bytes of frames sent.
-    pub bytes: u64,
-    /// Frames dropped because the buffer was full.
-    pub drops: u64,
-}
 
 /// A testbed that stands. Dropping it removes it, unless it was left standing by [`Testbed::leave`].
 #[derive(Debug)]
@@ -275,7 +146,8 @@ impl Testbed {
     /// # Errors
     /// When tc fails.
     pub fn set_deep_buffer(&self, deep: bool) -> Result<(), TestbedError> {
-        self.shape("change", if deep { DEEP_BUFFER } else { self.spec.buffer })
+        let limit = if deep { DEEP_BUFFER } else { self.spec.buffer };
+        port::shape(&self.switch(), "change", &self.spec, limit)
     }
 
     /// Gives the bottleneck another rate in bits per second, with the burst that goes with it.
@@ -286,7 +158,7 @@ impl Testbed {
         let spec = Spec { rate, burst: Spec::burst_for(rate), ..self.spec.clone() };
         spec.check()?;
         self.spec = spec;
-        self.shape("change", self.spec.buffer)
+        port::shape(&self.switch(), "change", &self.spec, self.spec.buffer)
     }
 
     /// What the bottleneck port counted so far.
@@ -294,9 +166,7 @@ impl Testbed {
     /// # Errors
     /// When tc fails or prints what cannot be read.
     pub fn port_stats(&self) -> Result<PortStats, TestbedError> {
-        let text = tc(&["-n", self.switch().name(), "-s", "-j", "qdisc", "show", "dev", BOTTLENECK])?;
-        parse_port_stats(&text)
-            .ok_or_else(|| TestbedError::Command { command: "tc -s -j qdisc show".into(), message: text })
+        port::stats(&self.switch())
     }
 
     fn create(&self) -> Result<(), TestbedError> {
@@ -338,7 +208,10 @@ impl Testbed {
         ip_batch(Some(&switch), &ports)?;
         let names: Vec<String> = ends.into_iter().map(|(port, _)| port).collect();
         self.set_offloads(&switch, &names)?;
-        self.shape("add", self.spec.buffer)?;
+        port::shape(&switch, "add", &self.spec, self.spec.buffer)?;
+        if let Some(threshold) = self.spec.mark {
+            port::mark(&switch, threshold)?;
+        }
 
         self.create_host(&receiver, None)?;
         for k in 0..self.spec.hosts {
@@ -353,7 +226,7 @@ impl Testbed {
             ("ipv6/conf/default/router_solicitations", "0"),
             // What one connection learnt must not change the next one's start.
             ("ipv4/tcp_no_metrics_save", "1"),
-            ("ipv4/tcp_ecn", if self.spec.ecn { "1" } else { "0" }),
+            ("ipv4/tcp_ecn", if self.spec.mark.is_some() { "1" } else { "0" }),
             // Requests and ACKs must not depend on what this host prefers (BBR paces); senders are told per connection.
             ("ipv4/tcp_congestion_control", "reno"),
             // The application must never be what limits a sender.
@@ -405,33 +278,6 @@ impl Testbed {
             .and_then(|done| done)
             .map_err(|source| TestbedError::Io { what: format!("in {}", host.name()), source })
     }
-
-    fn shape(&self, verb: &str, limit: u64) -> Result<(), TestbedError> {
-        let switch = self.switch();
-        let (rate, burst, limit) = (format!("{}bit", self.spec.rate), self.spec.burst.to_string(), limit.to_string());
-        let overhead = WIRE_OVERHEAD.to_string();
-        tc(&[
-            "-n",
-            switch.name(),
-            "qdisc",
-            verb,
-            "dev",
-            BOTTLENECK,
-            "root",
-            "handle",
-            "1:",
-            "tbf",
-            "rate",
-            &rate,
-            "burst",
-            &burst,
-            "limit",
-            &limit,
-            "overhead",
-            &overhead,
-        ])?;
-        Ok(())
-    }
 }
 
 impl Drop for Testbed {
@@ -455,16 +301,6 @@ pub fn down(name: &str) -> Result<(), TestbedError> {
         .find(|e| e.id == name && e.owner.is_none_or(|owner| !owner.lives()))
         .ok_or_else(|| TestbedError::Unknown(name.into()))?;
     registry::remove(&entry)
-}
-
-/// What the tbf's payload ceiling is at this rate, in megabits per second: the share of payload in a full frame with
-/// preamble and gap, for segments with timestamps.
-#[must_use]
-pub fn framing_limit_mbps(rate: u64, ipv6: bool, mss: Option<u32>) -> f64 {
-    let headers = if ipv6 { 40 } else { 20 } + 20;
-    let segment = mss.map_or(1500 - headers, u64::from).min(1500 - headers);
-    let payload = segment.saturating_sub(12);
-    rate as f64 / 1e6 * payload as f64 / (segment + headers + 14 + WIRE_OVERHEAD) as f64
 }
 
 /// Has the receiver's frames processed on the last processor. Left to itself, a frame is received on the processor that sent
@@ -491,112 +327,14 @@ fn sysctl_error(source: io::Error) -> TestbedError {
     TestbedError::Io { what: "setting up a namespace".into(), source }
 }
 
-/// Whether this process may build namespaces.
-///
-/// # Errors
-/// [`TestbedError::Privilege`] when it may not.
-pub fn require_privilege() -> Result<(), TestbedError> {
-    // CAP_NET_ADMIN is bit 12, CAP_SYS_ADMIN bit 21 (include/uapi/linux/capability.h).
-    const NEED: u64 = 1 << 12 | 1 << 21;
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let effective = status.lines().find_map(|l| l.strip_prefix("CapEff:")).map(str::trim);
-    match effective.and_then(|hex| u64::from_str_radix(hex, 16).ok()) {
-        Some(caps) if caps & NEED == NEED => Ok(()),
-        _ => Err(TestbedError::Privilege),
-    }
-}
-
-fn ip(arguments: &[&str]) -> Result<String, TestbedError> {
-    run("ip", arguments, "")
-}
-
-fn ip_batch(inside: Option<&Namespace>, lines: &str) -> Result<String, TestbedError> {
-    match inside {
-        Some(namespace) => run("ip", &["-n", namespace.name(), "-batch", "-"], lines),
-        None => run("ip", &["-batch", "-"], lines),
-    }
-}
-
-fn tc(arguments: &[&str]) -> Result<String, TestbedError> {
-    run("tc", arguments, "")
-}
-
-fn run(program: &'static str, arguments: &[&str], input: &str) -> Result<String, TestbedError> {
-    let told = |source: io::Error| match source.kind() {
-        io::ErrorKind::NotFound => TestbedError::Missing(program),
-        _ => TestbedError::Io { what: format!("running {program}"), source },
-    };
-    let mut child = Command::new(program)
-        .args(arguments)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .map_err(told)?;
-    if let Some(mut stdin) = child.stdin.take() {
-        // A program that ends early tells why on its standard error.
-        let _ = stdin.write_all(input.as_bytes());
-    }
-    let output = child.wait_with_output().map_err(told)?;
-    if output.status.success() {
-        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
-    }
-    Err(TestbedError::Command {
-        command: format!("{program} {}", arguments.join(" ")),
-        message: String::from_utf8_lossy(&output.stderr).trim().replace('\n', "; "),
-    })
-}
-
-fn parse_port_stats(json: &str) -> Option<PortStats> {
-    let qdiscs: serde_json::Value = serde_json::from_str(json).ok()?;
-    let root = qdiscs.as_array()?.iter().find(|q| q["kind"] == "tbf")?;
-    Some(PortStats {
-        packets: root["packets"].as_u64()?,
-        bytes: root["bytes"].as_u64()?,
-        drops: root["drops"].as_u64()?,
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_gigabit_carries_941_megabits_of_payload() {
-        assert!((framing_limit_mbps(1_000_000_000, false, None) - 941.48).abs() < 0.01);
-        assert!((framing_limit_mbps(1_000_000_000, true, None) - 928.48).abs() < 0.01);
-        assert!(framing_limit_mbps(1_000_000_000, false, Some(576)) < 880.0);
-    }
-
-    #[test]
     fn processors_as_the_kernel_writes_them() {
         assert_eq!((cpu_mask(0), cpu_mask(5)), ("1".into(), "20".into()));
         assert_eq!(cpu_mask(33), "2,00000000");
-    }
-
-    #[test]
-    fn tc_is_understood() {
-        let json = r#"[{"kind":"tbf","handle":"1:","root":true,"options":{"rate":125000000},"bytes":2996,"packets":2,
-            "drops":7,"overlimits":0,"requeues":0,"backlog":0,"qlen":0}]"#;
-        assert_eq!(parse_port_stats(json), Some(PortStats { packets: 2, bytes: 2996, drops: 7 }));
-        assert_eq!(parse_port_stats("[]"), None);
-        assert_eq!(parse_port_stats("no json"), None);
-    }
-
-    #[test]
-    fn senseless_testbeds_are_refused_before_anything_is_made() {
-        let base = Spec::pac_edge();
-        for bad in [
-            Spec { hosts: 0, ..base.clone() },
-            Spec { hosts: MAX_HOSTS + 1, ..base.clone() },
-            Spec { rate: 1, ..base.clone() },
-            Spec { buffer: 1500, ..base.clone() },
-            Spec { burst: 0, ..base.clone() },
-            Spec { initial_window: Some(0), ..base.clone() },
-            Spec { rto_min: Some(Duration::ZERO), ..base.clone() },
-        ] {
-            assert!(matches!(bad.check(), Err(TestbedError::Config(_))), "{bad:?}");
-        }
     }
 
     #[test]

@@ -7,8 +7,8 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::TestbedError;
 use super::namespace::Namespace;
+use super::tools::{TestbedError, ip};
 
 /// Every namespace of the lab is called this, a dash, and more.
 pub(super) const PREFIX: &str = "ackgate";
@@ -96,7 +96,7 @@ pub(super) fn remove(entry: &Entry) -> Result<(), TestbedError> {
         let namespace = Namespace::named(name.as_str());
         if namespace.path().exists() {
             end_processes_inside(&namespace);
-            super::ip(&["netns", "del", name])?;
+            ip(&["netns", "del", name])?;
         }
     }
     fs::remove_file(path(&entry.id))

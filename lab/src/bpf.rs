@@ -1,0 +1,21 @@
+//! The skeletons that the build script generates from `bpf/`.
+
+#![allow(
+    missing_docs,
+    unreachable_pub,
+    clippy::all,
+    clippy::pedantic,
+    clippy::undocumented_unsafe_blocks,
+    clippy::unwrap_used
+)]
+#![allow(rust_2018_idioms, dead_code, unsafe_op_in_unsafe_fn)]
+
+mod dctcp {
+    include!(concat!(env!("OUT_DIR"), "/dctcp.skel.rs"));
+}
+mod mark {
+    include!(concat!(env!("OUT_DIR"), "/mark.skel.rs"));
+}
+
+pub(crate) use dctcp::DctcpSkelBuilder;
+pub(crate) use mark::MarkSkelBuilder;

@@ -1,0 +1,54 @@
+//! DCTCP for the lab's hosts: the kernel's own where it has one, else `bpf/dctcp.bpf.c`, which the kernel forgets when this
+//! process ends, however it ends.
+
+use std::fs;
+use std::mem::MaybeUninit;
+use std::sync::OnceLock;
+
+use libbpf_rs::Link;
+use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+
+use crate::bpf::DctcpSkelBuilder;
+use crate::testbed::TestbedError;
+
+/// What users call it.
+pub const NAME: &str = "dctcp";
+
+/// The name that sockets of this process's testbeds must ask for.
+///
+/// # Errors
+/// When the kernel has no DCTCP and does not take ours: it needs BTF and TCP congestion control by BPF with links
+/// (Linux 6.4).
+pub fn name() -> Result<&'static str, TestbedError> {
+    static REGISTERED: OnceLock<Result<Option<(Link, String)>, String>> = OnceLock::new();
+    let registered =
+        REGISTERED.get_or_init(|| if known() { Ok(None) } else { register().map(Some).map_err(|e| e.to_string()) });
+    match registered {
+        Ok(None) => Ok(NAME),
+        Ok(Some((_, name))) => Ok(name),
+        Err(message) => Err(TestbedError::Bpf {
+            what: "this kernel has no DCTCP and does not take the lab's",
+            message: message.clone(),
+        }),
+    }
+}
+
+fn known() -> bool {
+    let known = fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap_or_default();
+    known.split_ascii_whitespace().any(|name| name == NAME)
+}
+
+/// Registers ours. Names are the whole machine's, and another lab may run: hence the process id.
+fn register() -> Result<(Link, String), libbpf_rs::Error> {
+    let name = format!("dctcp_{}", std::process::id());
+    // What libbpf has to say is in the error.
+    libbpf_rs::set_print(None);
+    let mut storage = MaybeUninit::uninit();
+    let mut open = DctcpSkelBuilder::default().open(&mut storage)?;
+    let field = &mut open.struct_ops.dctcp_mut().name;
+    for (to, from) in field.iter_mut().zip(name.bytes().chain(std::iter::repeat(0))) {
+        *to = from.cast_signed();
+    }
+    let mut skel = open.load()?;
+    Ok((skel.maps.dctcp.attach_struct_ops()?, name))
+}

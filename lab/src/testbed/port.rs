@@ -1,0 +1,109 @@
+//! The switch's port towards the receiver, the one bottleneck: its rate and buffer, its marking, its counters.
+
+use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+use libbpf_rs::{TC_EGRESS, TcHookBuilder};
+use nix::net::if_::if_nametoindex;
+
+use super::namespace::Namespace;
+use super::spec::Spec;
+use super::tools::{TestbedError, tc};
+use crate::bpf::MarkSkelBuilder;
+
+/// The switch's port towards the receiver.
+pub(super) const BOTTLENECK: &str = "to-recv";
+
+/// Ethernet's preamble, frame check sequence and interframe gap, in bytes.
+const WIRE_OVERHEAD: u64 = 24;
+
+/// What the bottleneck port counted since it was set up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PortStats {
+    /// Frames sent.
+    pub packets: u64,
+    /// Bytes of frames sent.
+    pub bytes: u64,
+    /// Frames dropped because the buffer was full.
+    pub drops: u64,
+}
+
+/// Gives the port the spec's rate, and `limit` bytes of buffer; `verb` is tc's `add` or `change`.
+pub(super) fn shape(switch: &Namespace, verb: &str, spec: &Spec, limit: u64) -> Result<(), TestbedError> {
+    let (rate, burst, overhead) = (spec.rate, spec.burst, WIRE_OVERHEAD);
+    let queue = format!("qdisc {verb} dev {BOTTLENECK} root handle 1:");
+    let bucket = format!("tbf rate {rate}bit burst {burst} limit {limit} overhead {overhead}");
+    let arguments: Vec<&str> =
+        ["-n", switch.name()].into_iter().chain(queue.split(' ')).chain(bucket.split(' ')).collect();
+    tc(&arguments).map(drop)
+}
+
+/// Has the port mark ECN-capable frames that find more than `threshold` bytes queued. It stays until the switch goes.
+pub(super) fn mark(switch: &Namespace, threshold: u32) -> Result<(), TestbedError> {
+    const WHAT: &str = "cannot have the switch mark frames (kernel built without BTF or CONFIG_NET_CLS_BPF?)";
+    let told = |error: libbpf_rs::Error| TestbedError::Bpf { what: WHAT, message: error.to_string() };
+    let attach = || {
+        let mut storage = std::mem::MaybeUninit::uninit();
+        let mut open = MarkSkelBuilder::default().open(&mut storage)?;
+        if let Some(settings) = open.maps.rodata_data.as_deref_mut() {
+            settings.threshold = threshold;
+        }
+        let skel = open.load()?;
+        let index = if_nametoindex(BOTTLENECK).map_err(std::io::Error::from)?;
+        let mut hook = TcHookBuilder::new(std::os::fd::AsFd::as_fd(&skel.progs.mark))
+            .ifindex(i32::try_from(index).unwrap_or(i32::MAX))
+            .handle(1)
+            .priority(1)
+            .hook(TC_EGRESS);
+        hook.create()?;
+        hook.attach()?;
+        Ok::<_, libbpf_rs::Error>(())
+    };
+    let done = switch.inside(attach);
+    done.map_err(|source| TestbedError::Io { what: "entering the switch's namespace".into(), source })?.map_err(told)
+}
+
+/// What the port counted so far.
+pub(super) fn stats(switch: &Namespace) -> Result<PortStats, TestbedError> {
+    let text = tc(&["-n", switch.name(), "-s", "-j", "qdisc", "show", "dev", BOTTLENECK])?;
+    parse(&text).ok_or_else(|| TestbedError::Command { command: "tc -s -j qdisc show".into(), message: text })
+}
+
+fn parse(json: &str) -> Option<PortStats> {
+    let qdiscs: serde_json::Value = serde_json::from_str(json).ok()?;
+    let root = qdiscs.as_array()?.iter().find(|q| q["kind"] == "tbf")?;
+    Some(PortStats {
+        packets: root["packets"].as_u64()?,
+        bytes: root["bytes"].as_u64()?,
+        drops: root["drops"].as_u64()?,
+    })
+}
+
+/// What the tbf's payload ceiling is at this rate, in megabits per second: the share of payload in a full frame with
+/// preamble and gap, for segments with timestamps.
+#[must_use]
+pub fn framing_limit_mbps(rate: u64, ipv6: bool, mss: Option<u32>) -> f64 {
+    let headers = if ipv6 { 40 } else { 20 } + 20;
+    let segment = mss.map_or(1500 - headers, u64::from).min(1500 - headers);
+    let payload = segment.saturating_sub(12);
+    rate as f64 / 1e6 * payload as f64 / (segment + headers + 14 + WIRE_OVERHEAD) as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_gigabit_carries_941_megabits_of_payload() {
+        assert!((framing_limit_mbps(1_000_000_000, false, None) - 941.48).abs() < 0.01);
+        assert!((framing_limit_mbps(1_000_000_000, true, None) - 928.48).abs() < 0.01);
+        assert!(framing_limit_mbps(1_000_000_000, false, Some(576)) < 880.0);
+    }
+
+    #[test]
+    fn tc_is_understood() {
+        let json = r#"[{"kind":"tbf","handle":"1:","root":true,"options":{"rate":125000000},"bytes":2996,"packets":2,
+            "drops":7,"overlimits":0,"requeues":0,"backlog":0,"qlen":0}]"#;
+        assert_eq!(parse(json), Some(PortStats { packets: 2, bytes: 2996, drops: 7 }));
+        assert_eq!(parse("[]"), None);
+        assert_eq!(parse("no json"), None);
+    }
+}

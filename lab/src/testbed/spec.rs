@@ -1,0 +1,114 @@
+//! What a testbed is built from, and what makes no sense.
+
+use std::time::Duration;
+
+use super::tools::TestbedError;
+
+/// Most sender namespaces.
+pub const MAX_HOSTS: usize = 512;
+
+/// A buffer in which nothing is lost, for measuring the ceiling, in bytes.
+pub(super) const DEEP_BUFFER: u64 = 256 << 20;
+
+/// What to build.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Spec {
+    /// Sender namespaces, 1 to [`MAX_HOSTS`].
+    pub hosts: usize,
+    /// Rate of the port towards the receiver, in bits per second.
+    pub rate: u64,
+    /// Its buffer in bytes of frames.
+    pub buffer: u64,
+    /// Bytes of frames that the port may send at once.
+    pub burst: u64,
+    /// Leaves TSO, GSO and GRO on.
+    pub offloads: bool,
+    /// Floor of the senders' retransmission timeout; `None` keeps the kernel's (200 ms).
+    pub rto_min: Option<Duration>,
+    /// Senders' initial window in segments; `None` keeps the kernel's (10).
+    pub initial_window: Option<u32>,
+    /// Lets the receiver delay its ACKs as the kernel likes; otherwise every segment is acknowledged at once, as in the
+    /// papers.
+    pub delayed_ack: bool,
+    /// Negotiates ECN, and has the port mark frames that find more than this many bytes queued.
+    pub mark: Option<u32>,
+}
+
+impl Spec {
+    /// A burst that the timers of a small virtual machine can keep up with: 64 us at `rate`, two full frames at least.
+    #[must_use]
+    pub const fn burst_for(rate: u64) -> u64 {
+        let bytes = rate / 8 * 64 / 1_000_000;
+        if bytes < 3_076 { 3_076 } else { bytes }
+    }
+
+    /// Where DCTCP's authors mark at 1 Gb/s: 20 frames (Alizadeh et al., §3.4).
+    pub const USUAL_MARK: u32 = 30_000;
+
+    /// PAC's testbed in small: 8 sender hosts, 1 Gb/s, 96 KB (Table II), no delayed ACK.
+    #[must_use]
+    pub const fn pac_edge() -> Self {
+        Self {
+            hosts: 8,
+            rate: 1_000_000_000,
+            buffer: 96_000,
+            burst: Self::burst_for(1_000_000_000),
+            offloads: false,
+            rto_min: None,
+            initial_window: None,
+            delayed_ack: false,
+            mark: None,
+        }
+    }
+
+    pub(super) fn check(&self) -> Result<(), TestbedError> {
+        let complain = |text: String| Err(TestbedError::Config(text));
+        if !(1..=MAX_HOSTS).contains(&self.hosts) {
+            return complain(format!("{} sender hosts: the lab builds 1 to {MAX_HOSTS}", self.hosts));
+        }
+        if !(1_000_000..=100_000_000_000).contains(&self.rate) {
+            return complain(format!("a rate of {} bit/s: the lab's switch port does 1mbit to 100gbit", self.rate));
+        }
+        if !(3_028..=DEEP_BUFFER).contains(&self.buffer) {
+            return complain(format!("a buffer of {} bytes: give two full frames (3028 bytes) to 256MB", self.buffer));
+        }
+        if !(1_538..=16 << 20).contains(&self.burst) {
+            return complain(format!("a burst of {} bytes: give one full frame (1538 bytes) to 16MB", self.burst));
+        }
+        if self.mark.is_some_and(|mark| u64::from(mark) >= self.buffer) {
+            return complain(format!(
+                "marking above a full buffer of {} bytes marks nothing: mark below it",
+                self.buffer
+            ));
+        }
+        if self.initial_window.is_some_and(|w| !(1..=1000).contains(&w)) {
+            return complain("an initial window has 1 to 1000 segments".into());
+        }
+        if self.rto_min.is_some_and(|t| t < Duration::from_millis(1) || t > Duration::from_secs(120)) {
+            return complain("the floor of the retransmission timeout is 1ms to 120s".into());
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn senseless_testbeds_are_refused_before_anything_is_made() {
+        let base = Spec::pac_edge();
+        for bad in [
+            Spec { hosts: 0, ..base.clone() },
+            Spec { hosts: MAX_HOSTS + 1, ..base.clone() },
+            Spec { rate: 1, ..base.clone() },
+            Spec { buffer: 1500, ..base.clone() },
+            Spec { burst: 0, ..base.clone() },
+            Spec { mark: Some(96_000), ..base.clone() },
+            Spec { initial_window: Some(0), ..base.clone() },
+            Spec { rto_min: Some(Duration::ZERO), ..base.clone() },
+        ] {
+            assert!(matches!(bad.check(), Err(TestbedError::Config(_))), "{bad:?}");
+        }
+    }
+}
