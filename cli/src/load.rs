@@ -143,6 +143,7 @@ fn run_pull(args: &Pull) -> anyhow::Result<()> {
         mss: args.mss,
         own_cc: args.shape.cc.clone().filter(|cc| cc == ackgate_lab::dctcp::NAME),
         quickack: args.quickack,
+        pace: None,
         deadline: shape.deadline,
     };
     let bar = progress_bar(u64::from(config.rounds), args.json);

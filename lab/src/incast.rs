@@ -223,8 +223,10 @@ impl Lab {
     /// # Errors
     /// When the load or tc fails, or `stop` is set.
     pub fn ceiling(&mut self, config: &IncastConfig, stop: &AtomicBool) -> Result<f64, LabError> {
-        // Long enough that a round's start and end do not count for much: 4 MB take 34 ms at 1 Gb/s.
-        let total = (config.volume.per_connection(config.connections) * config.connections as u64).max(4 << 20);
+        // Long enough that a round's start and end do not count for much (4 MB take 34 ms at 1 Gb/s), and no longer than
+        // it takes to see.
+        let total = config.volume.per_connection(config.connections).saturating_mul(config.connections as u64);
+        let total = total.clamp(4 << 20, 64 << 20);
         if let Some((of, mbps)) = self.ceiling
             && of == total
         {
@@ -317,7 +319,16 @@ impl Lab {
         stop: &AtomicBool,
         tell: impl FnMut(Event<'_>) + Send,
     ) -> Result<LoadReport, LabError> {
-        let mut config = pull_config(config, self.testbed.spec().hosts);
+        self.load(pull_config(config, self.testbed.spec().hosts), stop, tell)
+    }
+
+    /// Runs a load in the receiver's namespace, and nothing else.
+    pub(crate) fn load(
+        &self,
+        mut config: PullConfig,
+        stop: &AtomicBool,
+        tell: impl FnMut(Event<'_>) + Send,
+    ) -> Result<LoadReport, LabError> {
         if config.cc.as_deref() == Some(dctcp::NAME) {
             let name = dctcp::name()?.to_owned();
             (config.cc, config.own_cc) = (Some(name.clone()), Some(name));
@@ -436,7 +447,8 @@ impl Marks {
     }
 }
 
-fn pull_config(config: &IncastConfig, hosts: usize) -> PullConfig {
+/// The load of a measurement, spread over `hosts` senders.
+pub(crate) fn pull_config(config: &IncastConfig, hosts: usize) -> PullConfig {
     PullConfig {
         servers: (0..hosts).map(|k| SocketAddr::new(Testbed::sender_address(k, config.ipv6), PORT)).collect(),
         connections: config.connections,
@@ -449,6 +461,7 @@ fn pull_config(config: &IncastConfig, hosts: usize) -> PullConfig {
         own_cc: None,
         mss: config.mss,
         quickack: false,
+        pace: None,
         deadline: config.deadline,
     }
 }

@@ -5,14 +5,19 @@
 //! - [`guard`]: `ackgate run` as a child in the receiver's namespace.
 //! - [`incast`]: all of that together, one measurement after another.
 //! - [`dctcp`]: for kernels without.
+//! - [`ablation`]: every guard, one factor at a time.
+//! - [`mouse`]: small requests among bulk.
 //! - [`pairs`]: with and without the guard in turn, and what it costs.
 //! - [`machine`]: what it was measured on, and what its processors did.
 
-mod bpf;
+pub mod ablation;
 pub mod dctcp;
 pub mod guard;
 pub mod incast;
 pub mod load;
 pub mod machine;
+pub mod mouse;
 pub mod pairs;
 pub mod testbed;
+
+mod bpf;

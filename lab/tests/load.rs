@@ -53,6 +53,7 @@ fn config(servers: &[SocketAddr]) -> PullConfig {
         mss: None,
         own_cc: None,
         quickack: false,
+        pace: None,
         deadline: Duration::from_secs(30),
     }
 }

@@ -1,5 +1,9 @@
 //! `ackgate lab`: the papers' edge testbed in network namespaces, measured or left standing to be tried by hand.
 
+mod ablation;
+mod mouse;
+mod pairs;
+
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
@@ -9,8 +13,6 @@ use crate::units::{parse_bytes, parse_rate, parse_time};
 use ackgate_lab::dctcp;
 use ackgate_lab::guard::GuardConfig;
 use ackgate_lab::incast::{IncastConfig, IncastReport, Lab, Progress};
-use ackgate_lab::load::report::median;
-use ackgate_lab::pairs::{Ratio, Side, run_pairs};
 use ackgate_lab::testbed::{self, Entry, Spec, Testbed};
 use clap::{Args, Subcommand, ValueEnum};
 
@@ -24,7 +26,11 @@ pub(crate) enum Command {
     /// Build the testbed, run barrier-synchronised rounds, report, remove it.
     Incast(Box<Incast>),
     /// What a guard costs: the same load with and without it in turn, compared pair by pair.
-    Pairs(Box<Pairs>),
+    Pairs(Box<pairs::Pairs>),
+    /// Which part of a guard does what: every guard at a base point and wherever one factor differs from it.
+    Ablation(Box<ablation::Ablation>),
+    /// A mouse in the crowd: how long small requests take beside bulk, guard by guard.
+    Mouse(Box<mouse::Mouse>),
     /// Leave a testbed standing, to try things by hand.
     Up(Up),
     /// Remove a testbed that `up` left.
@@ -50,15 +56,6 @@ pub(crate) struct Incast {
     /// Do not measure the un-congested ceiling first.
     #[arg(long)]
     no_ceiling: bool,
-}
-
-#[derive(Args)]
-pub(crate) struct Pairs {
-    #[command(flatten)]
-    measurement: Measurement,
-    /// Pairs of runs.
-    #[arg(long, default_value_t = 7)]
-    pairs: u32,
 }
 
 /// What is measured, through what network, with what guard.
@@ -101,9 +98,7 @@ impl Measurement {
     /// The testbed, with the rate chosen where that was left to the machine.
     fn lab(&self, stop: &AtomicBool) -> anyhow::Result<Lab> {
         let mut lab = Lab::new(self.network.spec(self.shape.cc.as_deref()))?;
-        if self.network.rate == RateArgument::Auto {
-            lab.choose_rate(self.ipv6, stop)?;
-        }
+        self.network.settle(&mut lab, self.ipv6, stop)?;
         Ok(lab)
     }
 }
@@ -199,6 +194,14 @@ impl RateArgument {
 }
 
 impl Network {
+    /// Chooses the rate where that was left to the machine.
+    fn settle(&self, lab: &mut Lab, ipv6: bool, stop: &AtomicBool) -> anyhow::Result<()> {
+        if self.rate == RateArgument::Auto {
+            lab.choose_rate(ipv6, stop)?;
+        }
+        Ok(())
+    }
+
     fn spec(&self, cc: Option<&str>) -> Spec {
         let ecn = self.ecn || cc == Some(dctcp::NAME);
         let usual = u64::from(Spec::USUAL_MARK).min(self.buffer / 3);
@@ -222,6 +225,11 @@ impl Network {
 }
 
 impl Guarding {
+    /// A policy with nothing else said.
+    const fn plain(policy: Policy) -> Self {
+        Self { guard: policy, max_hold: None, guard_program: None, guard_arguments: Vec::new() }
+    }
+
     fn config(&self) -> Option<GuardConfig> {
         let policy = match self.guard {
             Policy::None => return None,
@@ -244,7 +252,9 @@ impl Guarding {
 pub(crate) fn run(command: Command) -> anyhow::Result<()> {
     match command {
         Command::Incast(args) => incast(&args),
-        Command::Pairs(args) => pairs(&args),
+        Command::Pairs(args) => pairs::run(&args),
+        Command::Ablation(args) => ablation::run(&args),
+        Command::Mouse(args) => mouse::run(&args),
         Command::Up(args) => {
             if args.network.rate == RateArgument::Auto {
                 return Err(Refused(anyhow::anyhow!("a standing testbed needs a --rate of its own, not `auto`")).into());
@@ -273,36 +283,6 @@ fn incast(args: &Incast) -> anyhow::Result<()> {
     bar.finish_and_clear();
     let report = report?;
     if json { print_json(&report) } else { Ok(facts(&report).print()?) }
-}
-
-fn pairs(args: &Pairs) -> anyhow::Result<()> {
-    let stop = crate::stop::on_signals()?;
-    let config = args.measurement.config();
-    let json = args.measurement.json;
-    let bar = progress_bar(u64::from(args.pairs), json);
-    let mut lab = args.measurement.lab(&stop)?;
-    let report = run_pairs(&mut lab, &config, args.pairs, &stop, |_| bar.inc(1));
-    bar.finish_and_clear();
-    let report = report?;
-    if json {
-        return print_json(&report);
-    }
-    let spread = |ratio: Ratio| format!("{:.4} (pairs: {:.4} to {:.4})", ratio.median, ratio.min, ratio.max);
-    let both = |of: fn(&Side) -> f64| {
-        let middle = |sides: Vec<f64>| median(&sides);
-        let unguarded = middle(report.pairs.iter().map(|p| of(&p.unguarded)).collect());
-        let guarded = middle(report.pairs.iter().map(|p| of(&p.guarded)).collect());
-        format!("{unguarded:.2} unguarded, {guarded:.2} guarded (medians)")
-    };
-    Facts::default()
-        .add("connections", format!("{}, {} bytes each, {} rounds", report.connections, report.bytes, report.rounds))
-        .add("switch port", format!("{} Mb/s", report.rate_mbps))
-        .add("goodput, Mb/s", both(|side| side.goodput_mbps))
-        .add("CPU, s per GB", both(|side| side.cpu_s_per_gb))
-        .add("goodput ratio", spread(report.goodput_ratio))
-        .add("CPU ratio", spread(report.cpu_ratio))
-        .print()?;
-    Ok(())
 }
 
 fn facts(report: &IncastReport) -> Facts {

@@ -1,6 +1,9 @@
 //! The receiving end of the load: opens the connections, asks all senders at once, waits for all of them, asks again.
 //! One thread, one epoll.
 
+mod config;
+mod control;
+
 use std::hash::{BuildHasher, Hasher};
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -14,65 +17,9 @@ use super::counters::SenderCounters;
 use super::report::{LoadReport, Round};
 use super::wire::{Command, Hello, Reply, Role};
 use super::{LoadError, make_room};
+use control::Control;
 
-/// How many bytes a round moves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Volume {
-    /// Each connection carries this many bytes ("fixed volume per server").
-    PerConnection(u64),
-    /// The connections share this many bytes, rounded down to a multiple of their number ("fixed total volume").
-    Total(u64),
-}
-
-impl Volume {
-    /// What each of `connections` carries in a round, in bytes.
-    #[must_use]
-    pub fn per_connection(self, connections: usize) -> u64 {
-        match self {
-            Self::PerConnection(bytes) => bytes,
-            Self::Total(bytes) => bytes / connections.max(1) as u64,
-        }
-    }
-}
-
-/// Who starts a round.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Start {
-    /// The receiver sends a small request on every connection.
-    Pull,
-    /// The senders start on a signal that comes outside the data connections.
-    Push,
-}
-
-/// A load.
-#[derive(Clone, Debug)]
-pub struct PullConfig {
-    /// Where senders listen; the connections are spread over them in turn.
-    pub servers: Vec<SocketAddr>,
-    /// Connections, at least 1.
-    pub connections: usize,
-    /// Bytes per round.
-    pub volume: Volume,
-    /// Rounds to measure, at least 1.
-    pub rounds: u32,
-    /// Rounds before these that are not measured.
-    pub warmup: u32,
-    /// Who starts a round.
-    pub start: Start,
-    /// Opens new connections in every round instead of keeping them. Goes with [`Start::Pull`] only.
-    pub fresh: bool,
-    /// Congestion control of the senders; `None` keeps their default.
-    pub cc: Option<String>,
-    /// Congestion control of the receiver's own sockets, for those that are protocols of both ends (DCTCP, RFC 8257
-    /// §3.2); `None` keeps its default.
-    pub own_cc: Option<String>,
-    /// Clamps the senders' segments, in bytes, by the MSS option of the receiver's SYN.
-    pub mss: Option<u32>,
-    /// Asks the kernel after every read to acknowledge at once (`TCP_QUICKACK`).
-    pub quickack: bool,
-    /// Time for everything, connecting included.
-    pub deadline: Duration,
-}
+pub use config::{PullConfig, Start, Volume};
 
 /// What happens while a load runs.
 #[derive(Clone, Copy, Debug)]
@@ -109,9 +56,14 @@ pub fn pull(config: &PullConfig, stop: &AtomicBool, mut tell: impl FnMut(Event<'
     let mut flow_micros = Vec::with_capacity(config.connections * config.rounds as usize);
     let mut per_round = Vec::with_capacity(config.rounds as usize);
     let mut before = run.counters()?;
+    let mut due = Instant::now();
     for index in 0..config.warmup + config.rounds {
         if index == config.warmup {
             tell(Event::WarmedUp);
+        }
+        if let Some(pace) = config.pace {
+            std::thread::sleep(due.saturating_duration_since(Instant::now()));
+            due = Instant::now() + pace;
         }
         let took = match run.round(index) {
             Ok(took) => took,
@@ -139,44 +91,6 @@ pub fn pull(config: &PullConfig, stop: &AtomicBool, mut tell: impl FnMut(Event<'
     ))
 }
 
-impl PullConfig {
-    /// What each connection carries in a round.
-    fn bytes(&self) -> u64 {
-        self.volume.per_connection(self.connections)
-    }
-
-    fn check(&self) -> Result<(), LoadError> {
-        let complain = |text: &str| Err(LoadError::Config(text.into()));
-        if self.servers.is_empty() {
-            return complain("name at least one server address to pull from");
-        }
-        if self.connections == 0 || self.rounds == 0 {
-            return complain("a load needs at least one connection and one round");
-        }
-        if self.bytes() == 0 {
-            return complain(
-                "every connection must carry at least one byte per round: raise the volume or use fewer connections",
-            );
-        }
-        if self.bytes() > super::wire::MAX_REQUEST {
-            return complain("a connection carries at most 1 TiB per round");
-        }
-        if self.fresh && self.start == Start::Push {
-            return complain(
-                "fresh connections in every round go with pull: a push signal has no connections to wait on",
-            );
-        }
-        if self.cc.as_ref().is_some_and(|cc| {
-            cc.is_empty()
-                || cc.len() >= super::wire::CC_LEN
-                || !cc.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
-        }) {
-            return complain("a congestion control's name has 1 to 15 letters, digits or underscores");
-        }
-        Ok(())
-    }
-}
-
 struct Flow {
     addr: SocketAddr,
     stream: Option<TcpStream>,
@@ -187,12 +101,6 @@ struct Flow {
     left: u64,
     asked: Instant,
     took: Duration,
-}
-
-struct Control {
-    addr: SocketAddr,
-    stream: TcpStream,
-    inbox: Vec<u8>,
 }
 
 struct Run<'a> {
@@ -496,34 +404,6 @@ impl Drop for Run<'_> {
                 // Without it the connection is closed the slow way.
                 let _ = SockRef::from(stream).set_linger(Some(Duration::ZERO));
             }
-        }
-    }
-}
-
-impl Control {
-    fn write(&mut self, bytes: &[u8]) -> Result<(), LoadError> {
-        let addr = self.addr;
-        self.stream.write_all(bytes).map_err(|source| LoadError::Connect { addr, source })
-    }
-
-    fn reply(&mut self) -> Result<Reply, LoadError> {
-        let addr = self.addr;
-        let mut chunk = [0; 1024];
-        loop {
-            let decoded = Reply::decode(&self.inbox).map_err(|source| LoadError::Wire { addr, source })?;
-            if let Some((reply, taken)) = decoded {
-                self.inbox.drain(..taken);
-                return Ok(reply);
-            }
-            let read = self.stream.read(&mut chunk).map_err(|source| LoadError::Connect { addr, source })?;
-            if read == 0 {
-                let source = io::Error::new(
-                    io::ErrorKind::UnexpectedEof,
-                    "the server closed the control connection (is it `ackgate load serve` of the same version?)",
-                );
-                return Err(LoadError::Connect { addr, source });
-            }
-            self.inbox.extend_from_slice(&chunk[..read]);
         }
     }
 }
