@@ -174,6 +174,7 @@ mod tests {
             interval_frames,
             interval_marked,
             interval_charged,
+            charged_before,
             smooth_bandwidth,
             smooth_in_flight,
             half_open,

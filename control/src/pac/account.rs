@@ -169,7 +169,7 @@ fn sample_handshake(gate: &Gate, flow: &Flow, segment: &Segment, now: Time) {
     if start != 0 && segment.flags.has(Flags::ACK) {
         let rtt = now.since(Time(start)).0.min(LONGEST_RTT);
         flow.rtt.set(rtt as u32);
-        gate.mean_rtt.set(smooth(gate.mean_rtt.get(), rtt));
+        interval::note_rtt(gate, rtt);
     }
 }
 
@@ -186,9 +186,15 @@ fn sample_timestamp(flow: &Flow, segment: &Segment, now: Time) {
     }
 }
 
+/// A debt is paid. What Eq. 6 has written off is spread over all debts alike, and its share in this one was wrong: were it
+/// kept, one wrong correction would leave the gate that much too wide for good.
 fn pay(gate: &Gate, flow: &Flow, segment: &Segment) {
-    let paid = flow.owed.take_up_to(segment.wire_bytes());
-    gate.owed.sub(u64::from(paid));
+    let paid = u64::from(flow.owed.take_up_to(segment.wire_bytes()));
+    let written_off = gate.written_off.get();
+    if written_off > 0 {
+        gate.written_off.take_up_to((written_off * paid).div_ceil(gate.owed.get().max(1)));
+    }
+    gate.owed.sub(paid);
 }
 
 /// Data arrived: it pays the flow's debt (Eq. 5, in wire bytes) and tells about the sender.
@@ -207,7 +213,6 @@ fn receive(config: &Config, gate: &Gate, flow: &Flow, segment: &Segment, now: Ti
     }
     if segment.ce {
         gate.interval_marked.add(u64::from(segment.frames));
-        flow.flags.raise(flag::AVOIDANCE);
     }
     interval::roll_flow(config, gate, flow, now);
     flow.interval_bytes.add(segment.payload);
@@ -228,6 +233,7 @@ fn receive(config: &Config, gate: &Gate, flow: &Flow, segment: &Segment, now: Ti
         flow.size.add(u64::from(segment.payload));
         flow.received.set(end.0);
         flow.flags.raise(flag::RECEIVED);
+        note_flight(flow, end);
         let last = segment.flags.has(Flags::PSH);
         if last {
             flow.flags.raise(flag::PUSHED)
@@ -247,6 +253,19 @@ fn receive(config: &Config, gate: &Gate, flow: &Flow, segment: &Segment, now: Ti
     } else {
         gate.lost.add(1);
         note_overtaken(flow, end);
+    }
+}
+
+/// What a sender has sent beyond what has been acknowledged to it is no more than its window: where the model is smaller,
+/// the model is wrong. What was sent before a reduction tells nothing about the window after it.
+fn note_flight(flow: &Flow, end: SeqNumber) {
+    let flags = flow.flags.get();
+    let before_reduction = flags & flag::REDUCED != 0 && !end.after(SeqNumber(flow.recover.get()));
+    if flags & flag::ACKED != 0 && flags & flag::RECOVERING == 0 && !before_reduction {
+        let flight = end.ahead_of(SeqNumber(flow.released_ack.get()));
+        if flight > flow.window.get() {
+            flow.window.set(flight);
+        }
     }
 }
 
@@ -333,6 +352,7 @@ pub fn egress(config: &Config, gate: &Gate, flow: &Flow, segment: &Segment, now:
         gate.passed.add(1);
         return Decision::Pass(edit(config, flow, &out));
     }
+    flow.flags.raise(flag::WAITED);
     flow.held.add(1);
     gate.held.add(1);
     Decision::Hold(out)
@@ -427,7 +447,8 @@ fn classify(config: &Config, gate: &Gate, flow: &Flow, segment: &Segment, now: T
     Some(Outgoing {
         class,
         ack,
-        ece: segment.flags.has(Flags::ECE),
+        // On a SYN-ACK it is half of the negotiation (RFC 3168 §6.1.1).
+        ece: segment.flags.has(Flags::ECE) && !segment.flags.has(Flags::SYN),
         data: segment.payload > 0,
         repeated,
         window: segment.window,
@@ -454,9 +475,8 @@ fn ack_class(flow: &Flow, segment: &Segment, repeated: bool, same_window: bool, 
     let duplicate = segment.sack || (repeated && same_window && hole && flags & flag::RECEIVED != 0);
     if duplicate && flags & flag::RECOVERING == 0 {
         // The receiver's view of RFC 6582: recovery lasts until all that had arrived by now is acknowledged.
-        flow.flags.raise(flag::RECOVERING | flag::AVOIDANCE);
-        flow.recover.set(flow.received.get());
-        flow.window.set((flow.window.get() / 2).max(2 * flow.mss.get()));
+        flow.flags.raise(flag::RECOVERING);
+        reduce(flow, SeqNumber(flow.received.get()));
     }
     if flow.flags.any(flag::RECOVERING) {
         if segment.ack.before(SeqNumber(flow.recover.get())) || duplicate {
@@ -465,6 +485,26 @@ fn ack_class(flow: &Flow, segment: &Segment, repeated: bool, same_window: bool, 
         flow.flags.lower(flag::RECOVERING);
     }
     if was_zero { Class::Urgent } else { Class::Ack }
+}
+
+/// The sender halves its window, once for all that it had sent up to `sent` (RFC 5681 Eq. 4, RFC 3168 §6.1.2), and is in
+/// congestion avoidance.
+fn reduce(flow: &Flow, sent: SeqNumber) {
+    flow.flags.raise(flag::REDUCED | flag::AVOIDANCE);
+    flow.recover.set(sent.0);
+    flow.window.set(halved(flow));
+}
+
+/// RFC 5681 Eq. 4.
+fn halved(flow: &Flow) -> u32 {
+    whole_segments(flow, flow.window.get() / 2).max(2 * flow.mss.get())
+}
+
+/// Whether `out` makes the sender reduce its window: an ECN-Echo, unless it is still reacting to the one before.
+fn reduces(flow: &Flow, out: &Outgoing) -> bool {
+    let flags = flow.flags.get();
+    let reacting = flags & flag::REDUCED != 0 && !out.ack.after(SeqNumber(flow.recover.get()));
+    out.ece && !reacting && flags & flag::RECOVERING == 0
 }
 
 /// Data of ours: a request if it is short, pushed, and the sender has nothing outstanding for us.
@@ -517,12 +557,21 @@ pub fn trigger(config: &Config, gate: &Gate, flow: &Flow, out: &Outgoing) -> Tri
                 // The window grows all the same: the next request will show it.
                 return Trigger::estimate(0, increment);
             }
-            // A sender never has more than its window outstanding.
-            let window = u64::from(flow.window.get().max(acked)) + u64::from(mss);
-            let payload = (u64::from(acked) + u64::from(increment)).min(window);
-            Trigger::estimate(flow.wire(payload).min(still_expected(config, flow)), increment)
+            let payload = u64::from(acked) + u64::from(increment).next_multiple_of(u64::from(mss.max(1)));
+            let wire = flow.wire(payload).min(room(flow, out, increment)).min(still_expected(config, flow));
+            Trigger::estimate(wire, increment)
         }
     }
+}
+
+/// Wire bytes that the sender can still put on their way once `ack` has reached it: it never has more than its window
+/// outstanding, of which some has arrived, its ACKs being held, and some is owed already. Eq. 3 alone would charge every
+/// ACK in full while a sender that has reduced its window lets them pass without sending anything.
+fn room(flow: &Flow, out: &Outgoing, increment: u32) -> u64 {
+    let arrived = if flow.flags.any(flag::RECEIVED) { SeqNumber(flow.received.get()).ahead_of(out.ack) } else { 0 };
+    let window = if reduces(flow, out) { halved(flow) } else { flow.window.get() };
+    let window = whole_segments(flow, window.saturating_add(increment));
+    flow.wire(u64::from(window.saturating_sub(arrived))).saturating_sub(u64::from(flow.owed.get()))
 }
 
 /// Wire bytes that the flow may still send if this response is as long as the one before, less what has been charged for
@@ -540,17 +589,24 @@ fn still_expected(config: &Config, flow: &Flow) -> u64 {
 /// since the receiver cannot see the sender's.
 fn increment(config: &Config, flow: &Flow, acked: u32, out: &Outgoing) -> u32 {
     let mss = flow.mss.get();
+    let grown = match config.growth {
+        Growth::PerAck => mss,
+        Growth::PerByte => acked,
+    };
     if out.ece || out.class == Class::Urgent {
         0
     } else if flow.flags.any(flag::AVOIDANCE) {
-        let square = u64::from(mss) * u64::from(mss);
-        (square / u64::from(flow.window.get().max(mss))) as u32
+        let window = u64::from(whole_segments(flow, flow.window.get()).max(1));
+        (u64::from(mss) * u64::from(grown)).div_ceil(window).min(u64::from(mss)) as u32
     } else {
-        match config.growth {
-            Growth::PerAck => mss,
-            Growth::PerByte => acked,
-        }
+        grown
     }
+}
+
+/// `bytes` of a window in whole segments: a sender does not cut one to fit.
+fn whole_segments(flow: &Flow, bytes: u32) -> u32 {
+    let mss = flow.mss.get().max(1);
+    bytes / mss * mss
 }
 
 /// Charges a segment that leaves now (Algorithm 1, line 14; Eq. 4). Forced releases are charged like any other.
@@ -566,6 +622,9 @@ pub fn charge(gate: &Gate, flow: &Flow, out: &Outgoing, trigger: Trigger, now: T
     flow.window.set(flow.window.get().saturating_add(trigger.increment));
     let released = SeqNumber(flow.released_ack.get());
     flow.released_ack.set(released.max(out.ack).0);
+    if reduces(flow, out) {
+        reduce(flow, SeqNumber(flow.received.get()) + flow.owed.get());
+    }
     if out.class == Class::Handshake && flow.flags.any(flag::HALF_OPEN) {
         flow.handshake_start.set(now.0);
     }

@@ -29,11 +29,13 @@ pub fn roll(config: &Config, gate: &Gate, now: Time) {
     if elapsed < gate.interval.get().max(config.min_interval.0) || !gate.interval_start.replace(start, now.0) {
         return;
     }
-    gate.interval.set(gate.mean_rtt.get().max(drain(config, gate)));
+    gate.interval.set(gate.mean_rtt.get() + drain(config, gate));
     let bytes = gate.interval_bytes.take();
     let frames = gate.interval_frames.take();
     let marked = gate.interval_marked.take().min(frames);
     let charged = gate.interval_charged.take();
+    let charged_before = gate.charged_before.get();
+    gate.charged_before.set(charged);
     if frames > 0 {
         gate.threshold.set(next_threshold(gate.threshold.get(), gate.cap.get(), marked, frames));
     }
@@ -45,7 +47,7 @@ pub fn roll(config: &Config, gate: &Gate, now: Time) {
     let usual = gate.smooth_bandwidth.get();
     // Exact credit has no estimate to correct: what is not used is returned by evidence, flow by flow.
     if held && !config.credit && now_bandwidth * 1000 <= usual * u64::from(config.lambda_permille) {
-        correct(gate, now_bandwidth, usual, marked, frames, charged);
+        correct(gate, now_bandwidth, usual, marked, frames, charged + charged_before);
     }
     gate.smooth_bandwidth.set(smooth(usual, now_bandwidth));
     gate.smooth_in_flight.set(smooth(gate.smooth_in_flight.get(), gate.in_flight()));
@@ -80,6 +82,15 @@ fn correct(gate: &Gate, bandwidth: u64, usual: u64, marked: u64, frames: u64, ch
     }
 }
 
+/// Takes a flow's RTT into the mean, as at most twice the mean: a handshake that lost a packet has measured a timer, and
+/// an interval as long as that would keep Eq. 2 and Eq. 6 from doing anything.
+pub(super) fn note_rtt(gate: &Gate, rtt: u64) {
+    let mean = gate.mean_rtt.get();
+    if rtt > 0 {
+        gate.mean_rtt.set(smooth(mean, if mean > 0 { rtt.min(2 * mean) } else { rtt }));
+    }
+}
+
 /// Ends the flow's own interval (RTT_i) if it is over, and infers congestion avoidance when throughput fell to λ of the
 /// interval before twice in a row (PAC §III-C, as the formula has it).
 pub(super) fn roll_flow(config: &Config, gate: &Gate, flow: &Flow, now: Time) {
@@ -90,7 +101,13 @@ pub(super) fn roll_flow(config: &Config, gate: &Gate, flow: &Flow, now: Time) {
     }
     flow.interval_start.set(now.0);
     let bytes = u64::from(flow.interval_bytes.take());
-    if start == 0 {
+    note_rtt(gate, u64::from(flow.rtt.get()));
+    let waited = flow.flags.any(flag::WAITED);
+    flow.flags.lower(flag::WAITED);
+    if start == 0 || waited {
+        // Throughput fell, or not, as the gate let it: that tells nothing about the sender.
+        flow.last_bandwidth.set(0);
+        flow.slow_intervals.set(0);
         return;
     }
     let now_bandwidth = bandwidth(bytes, elapsed);
@@ -105,7 +122,6 @@ pub(super) fn roll_flow(config: &Config, gate: &Gate, flow: &Flow, now: Time) {
     } else {
         flow.slow_intervals.set(0);
     }
-    gate.mean_rtt.set(smooth(gate.mean_rtt.get(), flow.round_trip()));
 }
 
 /// How long an indebted flow may be silent before its debt is void: the longest pause, but no longer than an ACK may be
@@ -220,6 +236,28 @@ mod tests {
         void(&gate, &flow);
         assert_eq!(gate.in_flight(), 40_000, "the 50 000 written off covered the flow's 30 000");
         assert_eq!(gate.owed.get(), 60_000);
+    }
+
+    #[test]
+    fn a_handshake_that_lost_a_packet_does_not_stretch_the_interval() {
+        let gate = gate(0, 0);
+        note_rtt(&gate, 100_000);
+        note_rtt(&gate, 200_000_000);
+        assert_eq!(gate.mean_rtt.get(), 112_500, "counted as 200 us");
+    }
+
+    #[test]
+    fn throughput_that_the_gate_held_back_tells_nothing_about_the_sender() {
+        let config = Config { min_interval: crate::units::Span::micros(100), ..Config::new(96_000) };
+        let (gate, flow) = (Gate::new(&config), Flow::default());
+        let mut now = Time(1);
+        for bytes in [0, 10_000, 5_000, 2_000, 1_000] {
+            flow.interval_bytes.set(bytes);
+            flow.flags.raise(flag::WAITED);
+            now += crate::units::Span::micros(100);
+            roll_flow(&config, &gate, &flow, now);
+        }
+        assert!(!flow.flags.any(flag::AVOIDANCE));
     }
 
     #[test]

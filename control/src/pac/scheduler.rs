@@ -341,7 +341,9 @@ impl Scheduler {
     /// Algorithm 1, lines 10-14: releases the next ACK if the budget allows, else asks to be woken when it does.
     fn release_next<S: State>(&mut self, config: &Config, state: &S, now: Time) -> bool {
         let gate = state.gate();
-        let Some(id) = self.front(config, state) else { return false };
+        let aged = self.oldest(Age::Ack, Span(config.max_hold.0 / 2), now).filter(|_| !config.credit);
+        let next = aged.map(|(id, _)| id).or_else(|| self.front(config, state));
+        let Some(id) = next else { return false };
         let (Some(flow), queue) = (state.flow(id), self.flows[id.0 as usize]) else { return false };
         let held = self.slots[queue.head as usize];
         let current = held.generation == flow.generation.get();
@@ -358,6 +360,10 @@ impl Scheduler {
             gate.wanted.take();
         }
         self.release_head(config, gate, flow, id, now, |stats| &mut stats.released);
+        if aged.is_some() {
+            // Its turn in its level is still to come.
+            return true;
+        }
         self.levels[queue.level as usize].pop_front();
         self.flows[id.0 as usize].waiting = false;
         self.wait(config, flow, id);

@@ -29,9 +29,9 @@ pub struct Gate {
     pub wanted: U64,
     /// Start of the control interval, ns.
     pub interval_start: U64,
-    /// Mean RTT of the flows, ns.
+    /// Mean RTT of the flows in the network, without the time that their ACKs are held, ns.
     pub mean_rtt: U64,
-    /// Length of the control interval, ns: the mean RTT, but at least the time that a full threshold takes to arrive.
+    /// Length of the control interval, ns: the mean RTT, and the time that a full threshold takes to arrive.
     pub interval: U64,
     /// Wire bytes that arrived in this interval.
     pub interval_bytes: U64,
@@ -41,6 +41,8 @@ pub struct Gate {
     pub interval_marked: U64,
     /// Wire bytes charged in this interval.
     pub interval_charged: U64,
+    /// Wire bytes charged in the interval before.
+    pub charged_before: U64,
     /// BW_S of Eq. 6, in bytes per 2^20 ns.
     pub smooth_bandwidth: U64,
     /// in_flight_S of Eq. 6, in bytes.
@@ -116,6 +118,10 @@ pub mod flag {
     pub const ENGAGED: u32 = 1 << 12;
     /// The handshake was seen, and with it the window scale.
     pub const SCALE_KNOWN: u32 = 1 << 13;
+    /// The sender has been told to reduce its window: `recover` is valid.
+    pub const REDUCED: u32 = 1 << 14;
+    /// An ACK of the flow was held in the flow's own interval.
+    pub const WAITED: u32 = 1 << 15;
     /// Something has been received.
     pub const RECEIVED: u32 = 1 << 9;
     /// An ACK has been seen from our side: `released_ack` and `ack_high` are valid.
@@ -150,7 +156,8 @@ pub struct Flow {
     pub ack_high: U32,
     /// Sequence number after the highest byte received.
     pub received: U32,
-    /// Loss recovery ends when this is acknowledged (RFC 6582's `recover`, seen from the receiver).
+    /// End of what was sent before the sender's window was last reduced (RFC 6582's `recover`, seen from the receiver):
+    /// loss recovery, or the reaction to one ECN-Echo (RFC 3168 §6.1.2), ends when it is acknowledged.
     pub recover: U32,
     /// Model of the sender's congestion window: `Window` of Eq. 3.
     pub window: U32,

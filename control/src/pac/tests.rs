@@ -170,13 +170,71 @@ fn in_slow_start_an_ack_triggers_what_it_acknowledges_and_one_mss() {
 
 #[test]
 fn in_congestion_avoidance_it_triggers_a_share_of_one_mss_more() {
-    // Eq. 3, CA: MSS · MSS / Window, with a window of ten segments.
+    // Eq. 3, CA: MSS · MSS / Window, with a window of ten segments: worth a segment with the tenth ACK, and not sent before.
     let mut host = Host::new(config());
     host.connect(0);
-    host.receive(0, Segment { ce: true, ..data(1, MSS) });
-    host.ack(0, 1 + MSS);
-    let payload = u64::from(MSS + MSS / 10);
-    assert_eq!(host.in_flight(), payload + payload * 66 / u64::from(MSS));
+    host.pac.state.flows[0].flags.raise(state::flag::AVOIDANCE);
+    host.receive(0, Segment { frames: 10, ..data(1, 10 * MSS) });
+    let charged: Vec<u64> = (1..=10)
+        .map(|i| {
+            let before = host.in_flight();
+            host.ack(0, 1 + i * MSS);
+            host.in_flight() - before
+        })
+        .collect();
+    assert_eq!(charged[..9], [FRAME; 9]);
+    assert_eq!(charged[9], 2 * FRAME);
+}
+
+#[test]
+fn a_sender_that_reduces_its_window_lets_acks_pass_without_sending() {
+    // RFC 3168 §6.1.2: from ten segments to five, once; the first five ACKs make room for nothing.
+    let mut host = Host::new(config());
+    host.connect(0);
+    host.receive(0, Segment { frames: 10, ..data(1, 10 * MSS) });
+    for i in 1..=10 {
+        host.send(0, Segment { flags: Flags::ACK | Flags::ECE, ..pure_ack(1 + i * MSS) });
+        assert_eq!(host.in_flight(), u64::from(i.saturating_sub(5)) * FRAME, "ACK {i}");
+    }
+    let flow = host.pac.flow(FlowId(0)).unwrap();
+    assert!(flow.flags.any(state::flag::AVOIDANCE));
+    assert_eq!(flow.window.get(), 5 * MSS);
+}
+
+#[test]
+fn a_syn_acks_ecn_flag_is_no_echo() {
+    let mut host = Host::new(config());
+    host.receive(0, Segment { flags: Flags::SYN | Flags::ECE | Flags::CWR, ..blank() });
+    host.send(0, Segment { flags: Flags::SYN | Flags::ACK | Flags::ECE, ack: SeqNumber(1), mss: 1460, ..blank() });
+    assert!(!host.pac.flow(FlowId(0)).unwrap().flags.any(state::flag::REDUCED));
+}
+
+#[test]
+fn more_on_its_way_than_the_model_allows_corrects_the_model() {
+    let mut host = Host::new(config());
+    host.connect(0);
+    host.pac.state.flows[0].window.set(2 * MSS);
+    host.receive(0, Segment { frames: 6, ..data(1, 6 * MSS) });
+    assert_eq!(host.pac.flow(FlowId(0)).unwrap().window.get(), 6 * MSS);
+}
+
+#[test]
+fn an_ack_that_has_waited_for_half_of_its_limit_goes_first() {
+    let mut host = Host::new(Config { silence: Span::secs(1), ..config() });
+    for flow in 0..3 {
+        host.connect(flow);
+    }
+    // Flow 0 has outgrown the first level, flow 1 has not.
+    host.receive(0, Segment { frames: 20, ..data(1, 20 * MSS) });
+    host.data(1, 1, MSS);
+    host.fill(2);
+    host.pac.state.flows[2].last_active.set(u64::MAX);
+    let large = host.ack(0, 1 + 20 * MSS);
+    host.wait(Span::millis(50));
+    let small = host.ack(1, 1 + MSS);
+    let start = host.left.len();
+    host.receive(2, Segment { frames: 40, ..data(1, 40 * MSS) });
+    assert_eq!(host.left[start..], [large, small]);
 }
 
 #[test]
@@ -197,6 +255,20 @@ fn what_arrives_is_subtracted_in_wire_bytes_even_in_aggregates() {
     assert_eq!(host.in_flight(), 2 * FRAME);
     host.receive(0, Segment { frames: 2, ..data(1 + MSS, 2 * MSS) });
     assert_eq!(host.in_flight(), 0, "two frames in one aggregate pay for two frames");
+}
+
+#[test]
+fn a_correction_that_was_wrong_ends_with_the_debts_that_it_was_about() {
+    let mut host = Host::new(config());
+    host.connect(0);
+    host.data(0, 1, MSS);
+    host.ack(0, 1 + MSS);
+    host.pac.gate().written_off.set(FRAME);
+    assert_eq!(host.in_flight(), FRAME);
+    host.data(0, 1 + MSS, MSS);
+    assert_eq!(host.in_flight(), FRAME / 2, "what arrived had not been lost");
+    host.data(0, 1 + 2 * MSS, MSS);
+    assert_eq!((host.in_flight(), host.pac.gate().written_off.get()), (0, 0));
 }
 
 #[test]

@@ -42,6 +42,8 @@ enum class { CLASS_ACK, CLASS_HANDSHAKE, CLASS_REQUEST, CLASS_URGENT, CLASS_STAL
 #define FLOW_PEER_DONE (1u << 11)
 #define FLOW_ENGAGED (1u << 12)
 #define FLOW_SCALE_KNOWN (1u << 13)
+#define FLOW_REDUCED (1u << 14)
+#define FLOW_WAITED (1u << 15)
 
 struct gate {
 	__u64 owed;
@@ -57,6 +59,7 @@ struct gate {
 	__u64 interval_frames;
 	__u64 interval_marked;
 	__u64 interval_charged;
+	__u64 charged_before;
 	__u64 smooth_bandwidth;
 	__u64 smooth_in_flight;
 	__u64 half_open;

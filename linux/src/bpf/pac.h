@@ -161,6 +161,11 @@ static __always_inline bool any_flag(const struct flow *flow, __u32 bits)
 	return get32(&flow->flags) & bits;
 }
 
+static __always_inline __u64 div_ceil(__u64 a, __u64 b)
+{
+	return a / b + (a % b > 0);
+}
+
 static __always_inline __u64 since(__u64 now, __u64 earlier)
 {
 	return saturating_sub(now, earlier);
@@ -225,13 +230,15 @@ static __always_inline void correct(__u64 now_bandwidth, __u64 usual, __u64 mark
 /* Once per control interval: kept out of line, away from the path of every packet. */
 SUBPROGRAM int end_interval(__u64 elapsed)
 {
-	__u64 bytes, frames, marked, charged, now_bandwidth, usual, owed, written_off;
+	__u64 bytes, frames, marked, charged, charged_before, now_bandwidth, usual, owed, written_off;
 	bool held;
 
 	bytes = take64(&gate.interval_bytes);
 	frames = take64(&gate.interval_frames);
 	marked = min_u64(take64(&gate.interval_marked), frames);
 	charged = take64(&gate.interval_charged);
+	charged_before = get64(&gate.charged_before);
+	set64(&gate.charged_before, charged);
 	if (frames > 0)
 		set64(&gate.threshold, next_threshold(get64(&gate.threshold), get64(&gate.cap), marked, frames));
 	held = get64(&gate.held) > 0;
@@ -240,7 +247,7 @@ SUBPROGRAM int end_interval(__u64 elapsed)
 	now_bandwidth = bandwidth(bytes, elapsed);
 	usual = get64(&gate.smooth_bandwidth);
 	if (held && !settings.credit && now_bandwidth * 1000 <= usual * settings.lambda_permille)
-		correct(now_bandwidth, usual, marked, frames, charged);
+		correct(now_bandwidth, usual, marked, frames, charged + charged_before);
 	set64(&gate.smooth_bandwidth, smooth(usual, now_bandwidth));
 	set64(&gate.smooth_in_flight, smooth(get64(&gate.smooth_in_flight), in_flight()));
 	owed = get64(&gate.owed);
@@ -274,21 +281,36 @@ static __always_inline void roll(__u64 now)
 	if (elapsed < max_u64(get64(&gate.interval), settings.min_interval) ||
 	    !replace64(&gate.interval_start, start, now))
 		return;
-	set64(&gate.interval, max_u64(get64(&gate.mean_rtt), drain()));
+	set64(&gate.interval, get64(&gate.mean_rtt) + drain());
 	end_interval(elapsed);
+}
+
+static __always_inline void note_rtt(__u64 rtt)
+{
+	__u64 mean = get64(&gate.mean_rtt);
+
+	if (rtt > 0)
+		set64(&gate.mean_rtt, smooth(mean, mean > 0 ? min_u64(rtt, 2 * mean) : rtt));
 }
 
 static __always_inline void roll_flow(struct flow *flow, __u64 now)
 {
 	__u64 start = get64(&flow->interval_start), elapsed = since(now, start);
 	__u64 bytes, now_bandwidth, before;
+	bool waited;
 
 	if (start != 0 && elapsed < max_u64(round_trip(flow), settings.min_interval))
 		return;
 	set64(&flow->interval_start, now);
 	bytes = take32(&flow->interval_bytes);
-	if (start == 0)
+	note_rtt(get32(&flow->rtt));
+	waited = any_flag(flow, FLOW_WAITED);
+	lower_flags(flow, FLOW_WAITED);
+	if (start == 0 || waited) {
+		set64(&flow->last_bandwidth, 0);
+		set32(&flow->slow_intervals, 0);
 		return;
+	}
 	now_bandwidth = bandwidth(bytes, elapsed);
 	before = get64(&flow->last_bandwidth);
 	set64(&flow->last_bandwidth, now_bandwidth);
@@ -301,7 +323,6 @@ static __always_inline void roll_flow(struct flow *flow, __u64 now)
 	} else {
 		set32(&flow->slow_intervals, 0);
 	}
-	set64(&gate.mean_rtt, smooth(get64(&gate.mean_rtt), round_trip(flow)));
 }
 
 static __always_inline bool engage(struct flow *flow)
@@ -516,7 +537,7 @@ static __always_inline void sample_handshake(struct flow *flow, const struct seg
 		__u64 rtt = min_u64(since(now, start), LONGEST_RTT);
 
 		set32(&flow->rtt, rtt);
-		set64(&gate.mean_rtt, smooth(get64(&gate.mean_rtt), rtt));
+		note_rtt(rtt);
 	}
 }
 
@@ -552,7 +573,24 @@ static __always_inline void owe(struct flow *flow, __u64 bytes)
 
 static __always_inline void pay(struct flow *flow, const struct segment *segment)
 {
-	add64(&gate.owed, -(__u64)take_up_to32(&flow->owed, wire_bytes(segment)));
+	__u64 paid = take_up_to32(&flow->owed, wire_bytes(segment));
+	__u64 written_off = get64(&gate.written_off);
+
+	if (written_off > 0)
+		take_up_to64(&gate.written_off, div_ceil(written_off * paid, max_u64(get64(&gate.owed), 1)));
+	add64(&gate.owed, -paid);
+}
+
+static __always_inline void note_flight(struct flow *flow, __u32 end)
+{
+	__u32 flags = get32(&flow->flags), flight;
+	bool before_reduction = flags & FLOW_REDUCED && seq_distance(end, get32(&flow->recover)) <= 0;
+
+	if (flags & FLOW_ACKED && !(flags & FLOW_RECOVERING) && !before_reduction) {
+		flight = ahead_of(end, get32(&flow->released_ack));
+		if (flight > get32(&flow->window))
+			set32(&flow->window, flight);
+	}
 }
 
 SUBPROGRAM int receive(struct flow *flow, const struct segment *segment, __u64 now)
@@ -573,10 +611,8 @@ SUBPROGRAM int receive(struct flow *flow, const struct segment *segment, __u64 n
 	frame = segment->payload / max_u32(segment->frames, 1);
 	if (frame > get32(&flow->mss))
 		set32(&flow->mss, frame);
-	if (segment->ce) {
+	if (segment->ce)
 		add64(&gate.interval_marked, segment->frames);
-		raise_flags(flow, FLOW_AVOIDANCE);
-	}
 	roll_flow(flow, now);
 	add32(&flow->interval_bytes, segment->payload);
 
@@ -593,6 +629,7 @@ SUBPROGRAM int receive(struct flow *flow, const struct segment *segment, __u64 n
 		add64(&flow->size, segment->payload);
 		set32(&flow->received, end);
 		raise_flags(flow, FLOW_RECEIVED);
+		note_flight(flow, end);
 		if (segment->flags & PSH)
 			raise_flags(flow, FLOW_PUSHED);
 		else
@@ -664,21 +701,62 @@ static __always_inline __u64 still_expected(const struct flow *flow)
 	return saturating_sub(flow_wire(flow, response - size), get32(&flow->owed));
 }
 
+/* A sender does not cut a segment to fit its window. */
+static __always_inline __u32 whole_segments(const struct flow *flow, __u32 bytes)
+{
+	__u32 mss = max_u32(get32(&flow->mss), 1);
+
+	return bytes / mss * mss;
+}
+
+/* RFC 5681 Eq. 4. */
+static __always_inline __u32 halved(const struct flow *flow)
+{
+	return max_u32(whole_segments(flow, get32(&flow->window) / 2), 2 * get32(&flow->mss));
+}
+
+static __always_inline void reduce(struct flow *flow, __u32 sent)
+{
+	raise_flags(flow, FLOW_REDUCED | FLOW_AVOIDANCE);
+	set32(&flow->recover, sent);
+	set32(&flow->window, halved(flow));
+}
+
+static __always_inline bool reduces(const struct flow *flow, const struct outgoing *out)
+{
+	__u32 flags = get32(&flow->flags);
+	bool reacting = flags & FLOW_REDUCED && seq_distance(out->ack, get32(&flow->recover)) <= 0;
+
+	return out->ece && !reacting && !(flags & FLOW_RECOVERING);
+}
+
+/* What the sender can still put on its way once the ACK has reached it, in wire bytes. */
+static __always_inline __u64 room(const struct flow *flow, const struct outgoing *out, __u32 increment)
+{
+	__u32 arrived = any_flag(flow, FLOW_RECEIVED) ? ahead_of(get32(&flow->received), out->ack) : 0;
+	__u32 window = reduces(flow, out) ? halved(flow) : get32(&flow->window);
+
+	window = window + increment < window ? ~0u : window + increment;
+	window = whole_segments(flow, window);
+	return saturating_sub(flow_wire(flow, window > arrived ? window - arrived : 0), get32(&flow->owed));
+}
+
 static __always_inline __u32 increment(const struct flow *flow, __u32 acked, const struct outgoing *out)
 {
 	__u32 mss = get32(&flow->mss);
+	__u32 grown = settings.per_byte_growth ? acked : mss;
 
 	if (out->ece || out->class == CLASS_URGENT)
 		return 0;
 	if (any_flag(flow, FLOW_AVOIDANCE))
-		return (__u64)mss * mss / max_u32(get32(&flow->window), mss);
-	return settings.per_byte_growth ? acked : mss;
+		return min_u64(div_ceil((__u64)mss * grown, max_u32(whole_segments(flow, get32(&flow->window)), 1)), mss);
+	return grown;
 }
 
 SUBPROGRAM int trigger_of(const struct flow *flow, const struct outgoing *out, struct trigger *trigger)
 {
 	__u32 mss, window, response, acked;
-	__u64 most;
+	__u64 payload;
 	bool hole;
 
 	if (!flow || !out || !trigger)
@@ -711,8 +789,8 @@ SUBPROGRAM int trigger_of(const struct flow *flow, const struct outgoing *out, s
 	trigger->increment = increment(flow, acked, out);
 	if (has_no_more(flow))
 		return 0;
-	most = (__u64)max_u32(window, acked) + mss;
-	trigger->wire = min_u64(flow_wire(flow, min_u64((__u64)acked + trigger->increment, most)), still_expected(flow));
+	payload = acked + div_ceil(trigger->increment, max_u32(mss, 1)) * max_u32(mss, 1);
+	trigger->wire = min_u64(min_u64(flow_wire(flow, payload), room(flow, out, trigger->increment)), still_expected(flow));
 	return 0;
 }
 
@@ -733,6 +811,8 @@ SUBPROGRAM int charge(struct flow *flow, const struct outgoing *out, const struc
 	set32(&flow->window, window + trigger->increment < window ? ~0u : window + trigger->increment);
 	if (seq_distance(get32(&flow->released_ack), out->ack) < 0)
 		set32(&flow->released_ack, out->ack);
+	if (reduces(flow, out))
+		reduce(flow, get32(&flow->received) + get32(&flow->owed));
 	if (out->class == CLASS_HANDSHAKE && any_flag(flow, FLOW_HALF_OPEN))
 		set64(&flow->handshake_start, now);
 	return 0;
@@ -755,9 +835,8 @@ SUBPROGRAM int ack_class(struct flow *flow, const struct segment *segment, bool 
 	hole = seq_distance(get32(&flow->received), segment->ack) > 0;
 	duplicate = segment->sack || (repeated && same_window && hole && flags & FLOW_RECEIVED);
 	if (duplicate && !(flags & FLOW_RECOVERING)) {
-		raise_flags(flow, FLOW_RECOVERING | FLOW_AVOIDANCE);
-		set32(&flow->recover, get32(&flow->received));
-		set32(&flow->window, max_u32(get32(&flow->window) / 2, 2 * get32(&flow->mss)));
+		raise_flags(flow, FLOW_RECOVERING);
+		reduce(flow, get32(&flow->received));
 	}
 	if (any_flag(flow, FLOW_RECOVERING)) {
 		if (seq_distance(segment->ack, get32(&flow->recover)) < 0 || duplicate)
@@ -854,7 +933,7 @@ SUBPROGRAM int classify(struct flow *flow, const struct segment *segment, __u64 
 	if (class == CLASS_HANDSHAKE || class == CLASS_REQUEST)
 		engage(flow);
 	out->ack = segment->ack;
-	out->ece = segment->flags & ECE;
+	out->ece = segment->flags & ECE && !(segment->flags & SYN);
 	out->data = segment->payload > 0;
 	out->repeated = repeated;
 	out->window = segment->window;
@@ -936,6 +1015,7 @@ SUBPROGRAM int account_egress(struct flow *flow, const struct segment *segment, 
 		add64(&gate.passed, 1);
 		return false;
 	}
+	raise_flags(flow, FLOW_WAITED);
 	add32(&flow->held, 1);
 	out->first = __sync_fetch_and_add(&gate.held, 1) == 0;
 	return true;
