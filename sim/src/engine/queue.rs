@@ -46,12 +46,11 @@ pub struct EventQueue {
     /// Present near slot, counted from time zero.
     slot: u64,
     serial: u32,
-    len: usize,
     pool: Vec<Node>,
     free: u32,
-    near: Box<[u32]>,
+    near: Box<[u32; NEAR]>,
     near_map: [u64; NEAR / 64],
-    far: Box<[u32]>,
+    far: Box<[u32; FAR]>,
     far_map: [u64; FAR / 64],
     overflow: BinaryHeap<Reverse<Due>>,
     /// Events of the present slot, earliest last.
@@ -67,28 +66,15 @@ impl EventQueue {
             shift,
             slot: 0,
             serial: 0,
-            len: 0,
             pool: Vec::new(),
             free: NIL,
-            near: vec![NIL; NEAR].into_boxed_slice(),
+            near: Box::new([NIL; NEAR]),
             near_map: [0; NEAR / 64],
-            far: vec![NIL; FAR].into_boxed_slice(),
+            far: Box::new([NIL; FAR]),
             far_map: [0; FAR / 64],
             overflow: BinaryHeap::new(),
             current: Vec::with_capacity(64),
         }
-    }
-
-    /// Events that wait.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.len
-    }
-
-    /// Whether nothing waits.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
     }
 
     /// Schedules an event. One in the past happens as soon as possible.
@@ -96,7 +82,6 @@ impl EventQueue {
     pub fn push(&mut self, time: Ps, event: u32) {
         let serial = self.serial;
         self.serial = serial.wrapping_add(1);
-        self.len += 1;
         self.place(Due { time: time.0, serial, event });
     }
 
@@ -105,13 +90,11 @@ impl EventQueue {
     pub fn pop(&mut self) -> Option<(Ps, u32)> {
         loop {
             if let Some(due) = self.current.pop() {
-                self.len -= 1;
                 return Some((Ps(due.time), due.event));
             }
-            if self.len == 0 {
+            if !self.advance() {
                 return None;
             }
-            self.advance();
         }
     }
 
@@ -126,14 +109,22 @@ impl EventQueue {
     #[inline]
     fn place(&mut self, due: Due) {
         let slot = due.time >> self.shift;
+        if slot > self.slot && slot >> NEAR_BITS == self.slot >> NEAR_BITS {
+            let index = (slot & (NEAR as u64 - 1)) as usize;
+            self.near[index] = self.link(due, self.near[index]);
+            self.near_map[index / 64] |= 1 << (index % 64);
+        } else {
+            self.place_elsewhere(due, slot);
+        }
+    }
+
+    /// For an event that is not due in one of the next slots of this span.
+    #[inline(never)]
+    fn place_elsewhere(&mut self, due: Due, slot: u64) {
         if slot <= self.slot {
             // Serial numbers wrap, so equal times are told apart by distance: the newcomer goes behind all of them.
             let at = self.current.partition_point(|other| other.time > due.time);
             self.current.insert(at, due);
-        } else if slot >> NEAR_BITS == self.slot >> NEAR_BITS {
-            let index = (slot & (NEAR as u64 - 1)) as usize;
-            self.near[index] = self.link(due, self.near[index]);
-            self.near_map[index / 64] |= 1 << (index % 64);
         } else if (slot >> NEAR_BITS) - (self.slot >> NEAR_BITS) < FAR as u64 {
             let index = ((slot >> NEAR_BITS) & (FAR as u64 - 1)) as usize;
             self.far[index] = self.link(due, self.far[index]);
@@ -146,42 +137,54 @@ impl EventQueue {
     #[inline]
     fn link(&mut self, due: Due, next: u32) -> u32 {
         let node = Node { time: due.time, serial: due.serial, event: due.event, next };
-        if self.free == NIL {
-            self.pool.push(node);
-            u32::try_from(self.pool.len() - 1).expect("fewer than 2^32 events wait")
-        } else {
-            let at = self.free;
-            self.free = self.pool[at as usize].next;
-            self.pool[at as usize] = node;
-            at
+        let at = self.free;
+        match self.pool.get_mut(at as usize) {
+            Some(slot) => {
+                self.free = slot.next;
+                *slot = node;
+                at
+            }
+            None => self.link_new(node),
         }
     }
 
-    /// Moves to the next slot that holds anything.
-    fn advance(&mut self) {
+    #[cold]
+    fn link_new(&mut self, node: Node) -> u32 {
+        self.pool.push(node);
+        u32::try_from(self.pool.len() - 1).expect("fewer than 2^32 events wait")
+    }
+
+    /// Moves to the next slot that holds anything; false when there is none.
+    fn advance(&mut self) -> bool {
         let index = (self.slot & (NEAR as u64 - 1)) as usize;
         if let Some(next) = next_set(&self.near_map, index) {
             self.slot = (self.slot & !(NEAR as u64 - 1)) | next as u64;
             self.near_map[next / 64] &= !(1 << (next % 64));
-            let mut at = std::mem::replace(&mut self.near[next], NIL);
-            while at != NIL {
-                let node = self.pool[at as usize];
-                self.pool[at as usize].next = self.free;
-                self.free = at;
-                self.current.push(Due { time: node.time, serial: node.serial, event: node.event });
-                at = node.next;
+            let first = std::mem::replace(&mut self.near[next], NIL);
+            let mut last = first;
+            loop {
+                let Node { time, serial, event, next } = self.pool[last as usize];
+                self.current.push(Due { time, serial, event });
+                if next == NIL {
+                    break;
+                }
+                last = next;
             }
+            self.pool[last as usize].next = self.free;
+            self.free = first;
             if self.current.len() > 1 {
                 // Pushed newest first; a stable sort, latest time first, keeps the newest of equal times in front.
                 sort_latest_first(&mut self.current);
             }
+            true
         } else {
-            self.next_span();
+            self.next_span()
         }
     }
 
-    /// Moves to the next span that holds anything and spreads it over the near wheel.
-    fn next_span(&mut self) {
+    /// Moves to the next span that holds anything and spreads it over the near wheel; false when there is none.
+    #[inline(never)]
+    fn next_span(&mut self) -> bool {
         let span = self.slot >> NEAR_BITS;
         let here = (span & (FAR as u64 - 1)) as usize;
         let in_far = next_set_cyclic(&self.far_map, here).map(|index| {
@@ -192,7 +195,7 @@ impl EventQueue {
         let next = match (in_far, in_overflow) {
             (Some(far), Some(over)) => far.min(over),
             (Some(one), None) | (None, Some(one)) => one,
-            (None, None) => return,
+            (None, None) => return false,
         };
         // The span's first slot is the present one: what is due in it goes straight to `current`.
         self.slot = next << NEAR_BITS;
@@ -222,6 +225,7 @@ impl EventQueue {
         for due in arrivals {
             self.place(due);
         }
+        true
     }
 }
 

@@ -90,10 +90,8 @@ pub struct Channel {
     min_frame: u8,
     /// All that is offered comes from one other channel, in order: no need to wait until it is there.
     pub eager: bool,
-    /// A frame that finds the transmitter free is always taken, unmarked.
+    /// A frame that finds the transmitter free is always taken, unmarked: there is no pool, no average, no pause.
     plain: bool,
-    /// The far end has paused it; `queue` knows since when.
-    paused: bool,
     queue: Queue,
 }
 
@@ -141,7 +139,6 @@ impl Channel {
             min_frame: config.min_frame,
             eager: false,
             plain: !config.count_transmitting && config.pool.is_none(),
-            paused: false,
             queue: Queue {
                 capacity: config.capacity,
                 pool: config.pool,
@@ -157,30 +154,24 @@ impl Channel {
 
     /// Gives the queue a discipline.
     pub(super) fn set_discipline(&mut self, discipline: Queueing) {
-        // RED averages over every arrival; a threshold is never reached by an empty queue.
-        self.plain &= !matches!(discipline, Queueing::Red(_));
         self.queue.discipline = discipline;
+        self.plain = self.queue.is_plain();
     }
 
     /// Index of the memory pool this queue shares, if any.
     #[inline]
     #[must_use]
     pub fn pool(&self) -> Option<u32> {
-        if self.plain { None } else { self.queue.pool }
+        self.queue.pool
     }
 
     /// Time that a frame of `bytes` takes.
     #[inline]
     #[must_use]
     pub fn transmission(&self, bytes: u32) -> Ps {
-        let on_wire = u64::from(bytes + u32::from(self.gap));
-        match on_wire.checked_mul(self.byte_time) {
-            Some(product) => Ps(product >> BYTE_FRACTION),
-            None => {
-                let product = u128::from(on_wire) * u128::from(self.byte_time);
-                Ps(u64::try_from(product >> BYTE_FRACTION).unwrap_or(u64::MAX))
-            }
-        }
+        // Below 2^17 bytes and 2^64 a byte: what is left of the fraction fits 64 bits.
+        let on_wire = u128::from(bytes + u32::from(self.gap));
+        Ps(((on_wire * u128::from(self.byte_time)) >> BYTE_FRACTION) as u64)
     }
 
     /// Bytes that a packet's frame has on this link: Ethernet pads short ones.
@@ -196,23 +187,32 @@ impl Channel {
         self.queue.occupancy(now)
     }
 
-    /// A frame arrives at the queue. `pool_left` is what a shared memory still has.
+    /// A frame arrives and finds the transmitter free, and nothing that could be done but to send it. `None` when
+    /// there is more to decide: [`offer`](Self::offer) does.
     #[inline]
+    pub fn send_at_once(&mut self, now: Ps, packet: &Packet) -> Option<Offer> {
+        if !self.plain || self.free_at > now {
+            return None;
+        }
+        let frame = self.padded(packet);
+        self.bytes += u64::from(frame);
+        self.frames += 1;
+        self.free_at = now + self.transmission(frame);
+        Some(Offer { start: now, arrival: self.free_at + self.delay, leaves: now, marked: false })
+    }
+
+    /// A frame arrives at the queue. `pool_left` is what a shared memory still has.
+    ///
+    /// # Errors
+    /// Why it is dropped.
     pub fn offer(&mut self, now: Ps, packet: &Packet, pool_left: u64, random: &mut Random) -> Result<Offer, Refusal> {
         let frame = self.padded(packet);
-        let paused = if self.paused { self.queue.paused_at } else { None };
+        let paused = self.queue.paused_at;
         let now = paused.unwrap_or(now);
         let idle = self.free_at <= now && paused.is_none();
-        let transmission = self.transmission(frame);
-        if idle && self.plain {
-            self.bytes += u64::from(frame);
-            self.frames += 1;
-            self.free_at = now + transmission;
-            return Ok(Offer { start: now, arrival: self.free_at + self.delay, leaves: now, marked: false });
-        }
         // While the channel is paused, times are as if the pause had no length; `resume` adds it.
         let start = self.free_at.max(now) + Ps(u64::from(paused.is_some()));
-        let end = start + transmission;
+        let end = start + self.transmission(frame);
         let idle_since = if idle { Some(self.free_at) } else { None };
         let marked = self.queue.admit(now, start, end, packet, frame, pool_left, idle_since, random)?;
         self.bytes += u64::from(frame);
@@ -262,14 +262,14 @@ impl Channel {
 
     /// The far end pauses this channel: nothing leaves its queue until [`resume`](Self::resume).
     pub fn pause(&mut self, now: Ps) {
-        self.paused = true;
+        self.plain = false;
         self.queue.paused_at.get_or_insert(now);
     }
 
     /// It goes on: all that waits will be later by the length of the pause.
     pub fn resume(&mut self, now: Ps) {
-        self.paused = false;
         let Some(paused_at) = self.queue.paused_at.take() else { return };
+        self.plain = self.queue.is_plain();
         let length = now - paused_at;
         self.free_at = self.free_at.max(paused_at) + length;
         for entry in &mut self.queue.waiting {
@@ -314,6 +314,12 @@ impl Channel {
 }
 
 impl Queue {
+    /// Whether a frame that finds the transmitter free is always taken, unmarked. RED averages over every arrival; a
+    /// threshold is never reached by an empty queue.
+    fn is_plain(&self) -> bool {
+        !self.count_transmitting && self.pool.is_none() && !matches!(self.discipline, Queueing::Red(_))
+    }
+
     #[inline]
     fn occupancy(&mut self, now: Ps) -> (u64, u32) {
         let now = self.paused_at.unwrap_or(now);

@@ -8,4 +8,4 @@ mod topology;
 pub use channel::{Channel, Counters as ChannelCounters, Offer, Refusal};
 pub use discipline::Queueing;
 pub use packet::{NIL, Packet, SACK_BLOCKS, Side, Slab};
-pub use topology::{Plan, Route};
+pub use topology::{Hop, Plan, Route, Then};

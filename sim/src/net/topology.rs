@@ -26,14 +26,34 @@ pub struct Route {
     pub nth: u32,
 }
 
+/// One step of a path.
+#[derive(Clone, Copy, Debug)]
+pub struct Hop {
+    /// The channel that the packet enters, [`NIL`] behind the last one.
+    pub channel: u32,
+    /// What is at its far end.
+    pub then: Then,
+}
+
+/// Where a channel brings a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Then {
+    /// To a switch, whose port other channels feed too: the packet's turn is known when it is there.
+    Switch,
+    /// To a switch port that only this channel feeds ([`Channel::eager`]).
+    Eager,
+    /// To its host.
+    Host,
+}
+
 /// A network, laid out.
 pub struct Plan {
     /// All channels.
     pub channels: Vec<Channel>,
     /// Memory of each shared pool, by switch; empty when ports do not share.
     pub pools: Vec<u64>,
-    /// Channel numbers, each path ended by [`NIL`].
-    pub paths: Vec<u32>,
+    /// Steps of all paths, each path ended by a step into [`NIL`].
+    pub paths: Vec<Hop>,
     /// Routes of the main senders, then of each background group's.
     pub routes: Vec<Route>,
     /// Hosts that receive: the first so many.
@@ -166,6 +186,7 @@ impl Plan {
         if !scenario.switch.pause {
             mark_eager(&mut channels, &routes, &paths, bottleneck);
         }
+        let paths = steps(&paths, &channels);
         let last_hop = 2 * main.first().map_or(0, |route| route.host[1]) + 1;
         let hosts = u32::try_from(hosts.len()).expect("fewer than 2^32 hosts");
         Self { channels, pools, paths, routes, receivers, hosts, bottleneck, last_hop, grain, interfaces }
@@ -314,6 +335,16 @@ fn place_hosts(scenario: &Scenario, switches: &Switches) -> (Vec<Host>, Vec<(u32
 fn hops(paths: &[u32], start: u32) -> &[u32] {
     let path = &paths[start as usize..];
     &path[..path.iter().position(|&channel| channel == NIL).unwrap_or(path.len())]
+}
+
+/// The steps along paths, at the positions that the channels have in `paths`.
+fn steps(paths: &[u32], channels: &[Channel]) -> Vec<Hop> {
+    let then = |next: Option<&u32>| match next {
+        None | Some(&NIL) => Then::Host,
+        Some(&next) if channels[next as usize].eager => Then::Eager,
+        Some(_) => Then::Switch,
+    };
+    paths.iter().enumerate().map(|(at, &channel)| Hop { channel, then: then(paths.get(at + 1)) }).collect()
 }
 
 /// The switch port where most senders meet, for its rate; of equals the first on the way.

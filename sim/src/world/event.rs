@@ -9,22 +9,24 @@ use super::host::{ENDPOINT_LINES, first_channel};
 /// What an event is about: 4 bits of kind, 28 bits of index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
-    /// The oldest packet on a channel arrives.
-    Channel = 0,
+    /// The oldest packet on a channel is at a switch.
+    Forward = 0,
+    /// The oldest packet on a channel is at its host.
+    Deliver = 1,
     /// An endpoint's timer.
-    Timer = 1,
+    Timer = 2,
     /// A shim's timer, by host.
-    Shim = 2,
+    Shim = 3,
     /// A connection's sender begins its part: a round's answer, a period of sending.
-    Begin = 3,
+    Begin = 4,
     /// A connection's sender ends a period of sending.
-    End = 4,
+    End = 5,
     /// A connection's application writes at its rate.
-    Write = 5,
+    Write = 6,
     /// A connection is opened.
-    Open = 6,
+    Open = 7,
     /// A group's next step: a round after a pause, the next flow.
-    Group = 7,
+    Group = 8,
 }
 
 const INDEX_BITS: u32 = 28;
@@ -52,7 +54,8 @@ impl<O: Observer> World<'_, O> {
             self.look_ahead();
             let index = event & ((1 << INDEX_BITS) - 1);
             match event >> INDEX_BITS {
-                e if e == Event::Channel as u32 => self.arrive(index),
+                e if e == Event::Forward as u32 => self.forward(index),
+                e if e == Event::Deliver as u32 => self.arrive(index),
                 e if e == Event::Timer as u32 => self.timer(index),
                 e if e == Event::Shim as u32 => self.shim_timer(index),
                 e if e == Event::Begin as u32 => self.begin(index),
@@ -77,7 +80,7 @@ impl<O: Observer> World<'_, O> {
         if let Some(event) = self.events.upcoming(1) {
             let index = (event & ((1 << INDEX_BITS) - 1)) as usize;
             match event >> INDEX_BITS {
-                e if e == Event::Channel as u32 => prefetch(&self.channels, index),
+                e if e <= Event::Deliver as u32 => prefetch(&self.channels, index),
                 e if e == Event::Timer as u32 => {
                     prefetch_all(&self.endpoints, index, ENDPOINT_LINES);
                     prefetch(&self.endpoints, index ^ 1);
@@ -89,7 +92,7 @@ impl<O: Observer> World<'_, O> {
         if let Some(event) = self.events.upcoming(0) {
             let index = (event & ((1 << INDEX_BITS) - 1)) as usize;
             match event >> INDEX_BITS {
-                e if e == Event::Channel as u32 => self.slab.prefetch(self.channels[index].head()),
+                e if e <= Event::Deliver as u32 => self.slab.prefetch(self.channels[index].head()),
                 e if e == Event::Timer as u32 => {
                     let host = self.connections[index / 2].host[index & 1];
                     prefetch(&self.channels, first_channel(host));

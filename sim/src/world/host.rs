@@ -74,28 +74,38 @@ impl<O: Observer> World<'_, O> {
     /// Sends all that an endpoint may send now, and sets its timer.
     #[inline]
     pub(crate) fn output(&mut self, e: usize) {
-        let from = if e & 1 == 0 { Side::Sender } else { Side::Receiver };
-        loop {
-            let connection = &mut self.connections[e / 2];
-            let config = &self.configs[usize::from(connection.config)];
-            let packet = self.slab.vacant();
-            if !self.endpoints[e].poll_transmit(self.now, config, &mut self.random.timeout, packet) {
-                break;
-            }
-            packet.flow = (e / 2) as u32;
-            packet.from = from;
-            packet.life = connection.life;
-            packet.hop = connection.path[from as usize];
-            connection.alive += 1;
-            let (shim, known_as) = (connection.shim[from as usize], connection.known_as[from as usize]);
-            let handle = self.slab.claim();
-            self.emit(handle, shim, known_as);
-        }
-        let deadline = self.endpoints[e].deadline();
-        if deadline < self.endpoints[e].timer_at {
-            self.endpoints[e].timer_at = deadline;
+        while self.transmit(e) {}
+        let endpoint = &mut self.endpoints[e];
+        let deadline = endpoint.deadline();
+        if deadline < endpoint.timer_at {
+            endpoint.timer_at = deadline;
             self.events.push(deadline, Event::Timer.at(e as u32));
         }
+    }
+
+    /// Sends an endpoint's next segment, if it may send one now.
+    #[inline]
+    fn transmit(&mut self, e: usize) -> bool {
+        let endpoint = &mut self.endpoints[e];
+        if endpoint.is_quiet() {
+            return false;
+        }
+        let from = if e & 1 == 0 { Side::Sender } else { Side::Receiver };
+        let connection = &mut self.connections[e / 2];
+        let config = &self.configs[usize::from(connection.config)];
+        let packet = self.slab.vacant();
+        if !endpoint.poll_transmit(self.now, config, &mut self.random.timeout, packet) {
+            return false;
+        }
+        packet.flow = (e / 2) as u32;
+        packet.from = from;
+        packet.life = connection.life;
+        packet.hop = connection.path[from as usize];
+        connection.alive += 1;
+        let (shim, known_as) = (connection.shim[from as usize], connection.known_as[from as usize]);
+        let handle = self.slab.claim();
+        self.emit(handle, shim, known_as);
+        true
     }
 
     /// An endpoint's timer event: perhaps its deadline has moved on since.

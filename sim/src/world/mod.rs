@@ -17,7 +17,7 @@ use ackgate_control::m21::FlowCounter;
 
 use crate::engine::{EventQueue, Ps, Purpose, Random};
 use crate::measure::Tally;
-use crate::net::{Channel, Plan, Route, Slab};
+use crate::net::{Channel, Hop, Plan, Route, Slab};
 use crate::observer::Observer;
 use crate::report::Report;
 use crate::scenario::Scenario;
@@ -77,7 +77,7 @@ pub(crate) struct World<'a, O> {
     slab: Slab,
     channels: Vec<Channel>,
     pools: Vec<Pool>,
-    paths: Vec<u32>,
+    paths: Vec<Hop>,
     routes: Vec<Route>,
     pub(crate) connections: Vec<Connection>,
     /// Both ends of connection `c`: `2c` the sender's, `2c + 1` the receiver's.

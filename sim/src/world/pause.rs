@@ -22,7 +22,7 @@ impl<O: Observer> World<'_, O> {
     /// turn.
     pub(super) fn admitted(&mut self, index: u32, handle: u32, next: u32) -> bool {
         let Packet { hop, .. } = self.slab[handle];
-        let port = self.paths[hop as usize];
+        let port = self.paths[hop as usize].channel;
         let line = &mut self.waiters[port as usize];
         let first = line.channels.front() == Some(&index);
         if !first {
@@ -65,7 +65,7 @@ impl<O: Observer> World<'_, O> {
         let at = self.channels[port as usize].full_until(self.now, frame).unwrap_or(self.now);
         if at < Ps::NEVER {
             line.called = true;
-            self.events.push(at, Event::Channel.at(waiter));
+            self.events.push(at, Event::Forward.at(waiter));
         }
     }
 }

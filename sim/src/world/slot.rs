@@ -37,8 +37,15 @@ impl<O: Observer> World<'_, O> {
         self.drain_shim(shim);
     }
 
-    /// Does what a scheme wants done with held packets now, and sets its timer.
+    /// Does what a scheme wants done with held packets now, and sets its timer; nothing where there is no scheme.
+    #[inline]
     pub(super) fn drain_shim(&mut self, host: u32) {
+        if host != NIL {
+            self.drain(host);
+        }
+    }
+
+    fn drain(&mut self, host: u32) {
         while let Some(slot) = self.shims.get_mut(host as usize) {
             let Some(action) = slot.policy().poll_action(self.now.to_time()) else {
                 let timeout =
@@ -62,7 +69,7 @@ impl<O: Observer> World<'_, O> {
                 }
                 Action::Discard(PacketId(handle)) => {
                     slot.held -= 1;
-                    let channel = self.paths[self.slab[handle].hop as usize];
+                    let channel = self.paths[self.slab[handle].hop as usize].channel;
                     self.discard(self.now, handle, channel, DropReason::Scheme);
                 }
                 Action::Split(PacketId(handle), edit) => self.split(handle, edit),

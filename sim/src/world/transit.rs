@@ -3,8 +3,8 @@
 use ackgate_control::m21::{self, FlowCounter};
 use ackgate_control::segment::Flags;
 
-use crate::engine::{Ps, prefetch, prefetch_all};
-use crate::net::{Channel, NIL, Packet, Refusal};
+use crate::engine::{Ps, Random, prefetch, prefetch_all};
+use crate::net::{Channel, Hop, NIL, Offer, Packet, Refusal, Then};
 use crate::observer::{DropReason, Interface, InterfaceKind, Observer, Way};
 use crate::scenario::{Scenario, Scheme};
 use crate::settings;
@@ -21,89 +21,88 @@ pub(super) struct Pool {
 }
 
 impl<O: Observer> World<'_, O> {
-    /// The oldest packet on a channel is at its far end.
+    /// The oldest packet on a channel is at a switch.
     #[inline]
-    pub(super) fn arrive(&mut self, index: u32) {
-        let channel = &mut self.channels[index as usize];
-        let handle = channel.head();
-        let Packet { next, hop, flow, from, .. } = self.slab[handle];
-        let arrived = self.paths[hop as usize] == NIL;
-        if arrived {
-            prefetch_all(&self.endpoints, endpoint(flow, from.peer()), ENDPOINT_LINES);
-            prefetch(&self.connections, flow as usize);
-        }
-        if !arrived && !self.waiters.is_empty() && !self.admitted(index, handle, next) {
+    pub(super) fn forward(&mut self, index: u32) {
+        let handle = self.channels[index as usize].head();
+        let Packet { next, hop, .. } = self.slab[handle];
+        if !self.waiters.is_empty() && !self.admitted(index, handle, next) {
             return;
         }
-        let channel = &mut self.channels[index as usize];
-        channel.advance(next);
-        if next != NIL {
-            self.events.push(self.slab[next].arrival, Event::Channel.at(index));
-        }
-        if arrived {
-            self.deliver(handle);
-            return;
-        }
+        self.follow(index, next, Event::Forward);
         self.inject(self.now, handle);
         if !self.waiters.is_empty() {
-            self.call_next(self.paths[hop as usize]);
+            self.call_next(self.paths[hop as usize].channel);
+        }
+    }
+
+    /// The oldest packet on a channel is at its host.
+    #[inline]
+    pub(super) fn arrive(&mut self, index: u32) {
+        let handle = self.channels[index as usize].head();
+        let Packet { next, flow, from, .. } = self.slab[handle];
+        prefetch_all(&self.endpoints, endpoint(flow, from.peer()), ENDPOINT_LINES);
+        prefetch(&self.connections, flow as usize);
+        self.follow(index, next, Event::Deliver);
+        self.deliver(handle);
+    }
+
+    /// After the oldest packet on a channel comes the one behind it, if there is one.
+    #[inline]
+    fn follow(&mut self, index: u32, next: u32, event: Event) {
+        self.channels[index as usize].advance(next);
+        if next != NIL {
+            self.events.push(self.slab[next].arrival, event.at(index));
         }
     }
 
     /// A packet enters the next channel of its path, and those behind it whose future is known already.
     #[inline]
     pub(super) fn inject(&mut self, now: Ps, handle: u32) {
+        let (paths, channels) = (self.paths.as_slice(), self.channels.as_mut_slice());
+        let packet = &mut self.slab[handle];
         let mut at = now;
-        loop {
-            let packet = &mut self.slab[handle];
-            let index = self.paths[packet.hop as usize];
-            let pool_left = match self.channels[index as usize].pool() {
-                None => u64::MAX,
-                Some(pool) => left(&self.pools[pool as usize], &mut self.channels, at),
-            };
+        let (index, then, mut arrival) = loop {
+            let Hop { channel: index, then } = paths[packet.hop as usize];
             if let Some(Some(counter)) = self.counters.get_mut(index as usize) {
                 stamp(packet, counter, at, self.largest_number);
             }
-            let channel = &mut self.channels[index as usize];
-            let offer = match channel.offer(at, packet, pool_left, &mut self.random.queue) {
-                Ok(offer) => offer,
-                Err(refusal) => {
-                    let reason = if refusal == Refusal::Full { DropReason::Full } else { DropReason::Early };
-                    self.discard(at, handle, index, reason);
-                    return;
-                }
+            let offer = match channels[index as usize].send_at_once(at, packet) {
+                Some(offer) => offer,
+                None => match queue(channels, &self.pools, index, at, packet, &mut self.random.queue) {
+                    Ok(offer) => offer,
+                    Err(refusal) => {
+                        self.discard(at, handle, index, refusal.into());
+                        return;
+                    }
+                },
             };
-            if offer.marked {
-                packet.bits |= Packet::CE;
-            }
             packet.hop += 1;
             if O::ENABLED {
-                let packet = *packet;
                 let known = known(&self.connections, &self.routes, &self.configs, self.trailer, packet.flow);
-                self.watch.packet(offer.start, index, Way::Out, &packet, &known);
-                self.watch.packet(offer.arrival, index, Way::In, &packet, &known);
+                self.watch.packet(offer.start, index, Way::Out, packet, &known);
+                self.watch.packet(offer.arrival, index, Way::In, packet, &known);
                 if offer.leaves > at {
-                    self.watch.queued(at, offer.leaves, index, self.channels[index as usize].padded(&packet));
+                    self.watch.queued(at, offer.leaves, index, channels[index as usize].padded(packet));
                 }
             }
-            let packet = &mut self.slab[handle];
-            let next = self.paths[packet.hop as usize];
-            let channel = &mut self.channels[index as usize];
-            let mut arrival = offer.arrival;
-            if next == NIL {
-                arrival += self.host_delay + Ps(self.random.processing.up_to(self.host_jitter.0));
-                arrival = channel.in_order(arrival);
-            } else if self.channels[next as usize].eager {
-                at = arrival;
-                continue;
+            if then != Then::Eager {
+                break (index, then, offer.arrival);
             }
-            packet.arrival = arrival;
-            packet.next = NIL;
-            match self.channels[index as usize].append(handle) {
-                NIL => self.events.push(arrival, Event::Channel.at(index)),
-                before => self.slab[before].next = handle,
-            }
-            return;
+            at = offer.arrival;
+        };
+        let channel = &mut channels[index as usize];
+        let mut event = Event::Forward;
+        if then == Then::Host {
+            arrival += self.host_delay + Ps(self.random.processing.up_to(self.host_jitter.0));
+            arrival = channel.in_order(arrival);
+            event = Event::Deliver;
+        }
+        packet.arrival = arrival;
+        packet.next = NIL;
+        match channel.append(handle) {
+            NIL => self.events.push(arrival, event.at(index)),
+            before => self.slab[before].next = handle,
         }
     }
 
@@ -122,6 +121,15 @@ impl<O: Observer> World<'_, O> {
         }
         self.connections[packet.flow as usize].alive -= 1;
         self.slab.remove(handle);
+    }
+}
+
+impl From<Refusal> for DropReason {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::Full => Self::Full,
+            Refusal::Early => Self::Early,
+        }
     }
 }
 
@@ -144,6 +152,27 @@ fn stamp(packet: &mut Packet, counter: &mut FlowCounter<u64>, now: Ps, largest: 
             packet.senders = m21::stamp(packet.senders, count).min(largest);
         }
     }
+}
+
+/// A packet joins the queue of a channel, or finds it full.
+#[inline(never)]
+fn queue(
+    channels: &mut [Channel],
+    pools: &[Pool],
+    index: u32,
+    at: Ps,
+    packet: &mut Packet,
+    random: &mut Random,
+) -> Result<Offer, Refusal> {
+    let pool_left = match channels[index as usize].pool() {
+        None => u64::MAX,
+        Some(pool) => left(&pools[pool as usize], channels, at),
+    };
+    let offer = channels[index as usize].offer(at, packet, pool_left, random)?;
+    if offer.marked {
+        packet.bits |= Packet::CE;
+    }
+    Ok(offer)
 }
 
 /// What a shared memory has left.

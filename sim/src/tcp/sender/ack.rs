@@ -29,6 +29,9 @@ impl Sender {
         let window = u64::from(packet.window) << self.peer_wscale;
         let edge = ack + window;
         let window_changed = edge != self.right;
+        if self.una == self.max && !window_changed && self.says_nothing(packet, ack) {
+            return;
+        }
         if ack > self.una || edge > self.right {
             self.right = edge;
             self.max_rwnd = self.max_rwnd.max(window);
@@ -57,6 +60,12 @@ impl Sender {
         if self.cap.is_some() && self.phase != Phase::Recovery {
             self.cap_window(config);
         }
+    }
+
+    /// Whether the acknowledgement in a packet is news to nobody, as in what comes from a peer that is only sending.
+    #[inline]
+    fn says_nothing(&self, packet: &Packet, ack: u64) -> bool {
+        ack == self.una && packet.sack_len == 0 && !packet.flags.has(Flags::ECE) && self.cap.is_none()
     }
 
     fn read_sack(&mut self, packet: &Packet, ack: u64) -> bool {

@@ -190,6 +190,12 @@ impl Sender {
         self.max == 0 || self.last && self.una > self.end
     }
 
+    /// Whether all was sent and nothing is to be sent again.
+    #[inline]
+    pub(super) fn has_sent_all(&self) -> bool {
+        self.phase == Phase::Open && self.nxt >= self.limit()
+    }
+
     fn srtt(&self) -> Ps {
         self.rto.srtt().map_or(Ps::ZERO, Ps::from_span)
     }

@@ -18,28 +18,22 @@ pub(in crate::tcp) struct Chunk {
     pub(in crate::tcp) bits: u8,
 }
 
+/// Whether there was anything to repair.
+enum Repair {
+    /// What was lost comes first: this piece, or nothing now.
+    Done(Option<Chunk>),
+    /// No: what the window lets through.
+    None,
+}
+
 impl Sender {
     /// The next piece to send now.
     #[inline]
     pub(in crate::tcp) fn poll_chunk(&mut self, now: Ps, config: &TcpConfig, random: &mut Random) -> Option<Chunk> {
-        if self.retransmit_now {
-            self.retransmit_now = false;
-            let end = self.max.min(self.una + u64::from(config.mss));
-            if let Some(board) = &mut self.board {
-                let (_, hole_end) = board.hole(self.una, end);
-                board.high_rxt = board.high_rxt.max(hole_end);
-                return Some(self.send(now, self.una, hole_end, config, random));
-            }
-            return Some(self.send(now, self.una, end, config, random));
-        }
-        if self.phase == Phase::Recovery && self.board.is_some() {
-            return self.poll_recovery(now, config, random);
-        }
-        if self.phase == Phase::Loss
-            && let Some(board) = &self.board
-            && self.nxt < self.max
+        if self.phase != Phase::Open
+            && let Repair::Done(chunk) = self.poll_repair(now, config, random)
         {
-            self.nxt = board.hole(self.nxt, self.max).0;
+            return chunk;
         }
         if self.nxt >= self.limit() {
             return None;
@@ -81,6 +75,30 @@ impl Sender {
         }
         let end = self.fit_receive_window(now, end, config, random)?;
         Some(self.send(now, self.nxt, end, config, random))
+    }
+
+    /// What recovery and timeouts send before anything else.
+    #[inline(never)]
+    fn poll_repair(&mut self, now: Ps, config: &TcpConfig, random: &mut Random) -> Repair {
+        if self.retransmit_now {
+            self.retransmit_now = false;
+            let mut end = self.max.min(self.una + u64::from(config.mss));
+            if let Some(board) = &mut self.board {
+                end = board.hole(self.una, end).1;
+                board.high_rxt = board.high_rxt.max(end);
+            }
+            return Repair::Done(Some(self.send(now, self.una, end, config, random)));
+        }
+        if self.phase == Phase::Recovery && self.board.is_some() {
+            return Repair::Done(self.poll_recovery(now, config, random));
+        }
+        if self.phase == Phase::Loss
+            && let Some(board) = &self.board
+            && self.nxt < self.max
+        {
+            self.nxt = board.hole(self.nxt, self.max).0;
+        }
+        Repair::None
     }
 
     /// RFC 6675 §5 step C: while a segment fits between pipe and window, the next one by NextSeg.
