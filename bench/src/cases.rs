@@ -1,7 +1,7 @@
 //! The tasks whose speed is reported: barrier-synchronised incast over a star, from the papers' settings.
 
 use ackgate_control::units::{Rate, Span};
-use ackgate_sim::scenario::{Capacity, CongestionControl, Discipline, Ecn, Per, Rounds, Scenario, Workload};
+use ackgate_sim::scenario::{Capacity, CongestionControl, Discipline, Ecn, Per, Rounds, Scenario, Scheme, Workload};
 
 /// One task of the benchmark.
 pub struct Case {
@@ -12,7 +12,7 @@ pub struct Case {
 }
 
 /// All tasks, in the order of the table.
-pub const ALL: [Case; 8] = [
+pub const ALL: [Case; 10] = [
     Case { name: "1g-newreno-100", scenario: || pac_1g(100) },
     Case { name: "10g-newreno-32", scenario: || pac_10g(32) },
     Case { name: "10g-newreno-256", scenario: || pac_10g(256) },
@@ -21,6 +21,8 @@ pub const ALL: [Case; 8] = [
     Case { name: "1g-newreno-10000", scenario: || Scenario { rounds: 5, ..pac_1g(10_000) } },
     Case { name: "10g-newreno-100", scenario: || pac_10g(100) },
     Case { name: "10g-newreno-10000", scenario: || Scenario { rounds: 5, ..pac_10g(10_000) } },
+    Case { name: "10g-fixed-100", scenario: || fixed_10g(100) },
+    Case { name: "10g-fixed-10000", scenario: || Scenario { rounds: 5, ..fixed_10g(10_000) } },
 ];
 
 /// PAC §V-E1: 1 Gb/s, 120 us, 96 KB; 64 KB from each sender. The scenario's own defaults.
@@ -34,6 +36,15 @@ fn pac_10g(senders: u32) -> Scenario {
     scenario.network.rate = Rate(10_000_000_000);
     scenario.network.rtt = Span::micros(80);
     scenario.switch.buffer = Capacity::Bytes(375_000);
+    scenario
+}
+
+/// One segment from each sender at a time and room for all: nothing is lost, so that a packet is the same work however
+/// many senders there are, and only the memory that they take makes a difference.
+fn fixed_10g(senders: u32) -> Scenario {
+    let mut scenario = pac_10g(senders);
+    scenario.scheme = Scheme::FixedWindow;
+    scenario.switch.buffer = Capacity::Unlimited;
     scenario
 }
 
