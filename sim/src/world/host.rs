@@ -1,6 +1,6 @@
 //! A host: what arrives goes to its endpoint, what the endpoint wants sent goes out, and timers fire.
 
-use crate::engine::{Ps, prefetch};
+use crate::engine::{Ps, prefetch, prefetch_all};
 use crate::net::{NIL, Packet, Route, Side};
 use crate::observer::{Congestion, Observer};
 use crate::tcp::TcpConfig;
@@ -26,6 +26,9 @@ impl<O: Observer> World<'_, O> {
         self.tally.arrived += 1;
         let (shim, known_as) = (connection.shim[side as usize], connection.known_as[side as usize]);
         prefetch(&self.channels, first_channel(connection.host[side as usize]));
+        // An answer goes along this path and out of the port towards the peer.
+        prefetch(&self.paths, connection.path[side as usize] as usize);
+        prefetch(&self.channels, first_channel(connection.host[side.peer() as usize]) + 1);
         let config = &self.configs[usize::from(connection.config)];
         if packet.is(Packet::PROBE) {
             if shim != NIL {
@@ -103,6 +106,9 @@ impl<O: Observer> World<'_, O> {
         packet.hop = connection.path[from as usize];
         connection.alive += 1;
         let (shim, known_as) = (connection.shim[from as usize], connection.known_as[from as usize]);
+        if from == Side::Receiver {
+            prefetch_all(&self.endpoints, e ^ 1, ENDPOINT_LINES);
+        }
         let handle = self.slab.claim();
         self.emit(handle, shim, known_as);
         true

@@ -40,11 +40,21 @@ impl<O: Observer> World<'_, O> {
     #[inline]
     pub(super) fn arrive(&mut self, index: u32) {
         let handle = self.channels[index as usize].head();
+        let next = self.slab[handle].next;
+        self.follow(index, next, Event::Deliver);
+        if next != NIL {
+            self.fetch_ahead(next);
+        }
+        self.deliver(handle);
+    }
+
+    /// Has brought near what a packet will touch that is to arrive at its host after the one at hand.
+    #[inline]
+    fn fetch_ahead(&self, handle: u32) {
         let Packet { next, flow, from, .. } = self.slab[handle];
         prefetch_all(&self.endpoints, endpoint(flow, from.peer()), ENDPOINT_LINES);
         prefetch(&self.connections, flow as usize);
-        self.follow(index, next, Event::Deliver);
-        self.deliver(handle);
+        self.slab.prefetch(next);
     }
 
     /// After the oldest packet on a channel comes the one behind it, if there is one.
