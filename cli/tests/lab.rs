@@ -104,6 +104,25 @@ fn one_json_object_with_what_was_promised() {
 }
 
 #[test]
+fn a_guard_of_a_thousand_connections_stays_small() {
+    if !privileged("a_guard_of_a_thousand_connections_stays_small") {
+        return;
+    }
+    let arguments = ["lab", "incast", "--connections", "1000", "--bytes", "16KB", "--rounds", "2", "--rate", "200mbit"];
+    let output = ackgate(&arguments).args(["--no-ceiling", "--json", "--guard", "credit"]).output().unwrap();
+    if text(&output).contains("did not begin to guard") {
+        eprintln!("SKIPPED: this kernel guards nothing: {}", text(&output));
+        return;
+    }
+    assert!(output.status.success(), "{}", text(&output));
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let summary = &report["guard_summary"];
+    assert!(summary["connections"].as_u64().unwrap() >= 1000, "{summary}");
+    assert!(summary["held_max"].as_u64().unwrap() > 0, "nothing was held: {summary}");
+    assert!(summary["peak_rss_kb"].as_u64().unwrap() < 64 << 10, "{summary}");
+}
+
+#[test]
 fn senseless_values_exit_with_2_and_advice() {
     for (arguments, advice) in [
         (&["lab", "incast", "--buffer", "10"][..], "two full frames"),
@@ -111,6 +130,8 @@ fn senseless_values_exit_with_2_and_advice() {
         (&["lab", "incast", "--guard", "magic"], "possible values"),
         (&["load", "pull", "127.0.0.1", "--connections", "0"], "at least one"),
         (&["lab", "up", "--rate", "auto"], "a --rate of its own"),
+        (&["lab", "ablation", "--only", "base,ipx"], "no point called `ipx`"),
+        (&["lab", "incast", "--mark-at", "96KB"], "mark below it"),
     ] {
         let output = ackgate(arguments).output().unwrap();
         assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", text(&output));

@@ -1,5 +1,6 @@
 //! What a guard costs: the same load with and without it in turn, in one testbed, so that whatever else the machine does
-//! falls on both alike.
+//! falls on both alike. Many short pairs tell more than few long ones: the order turns from pair to pair (ABBA), and what the
+//! machine does beside spoils single pairs, not their median.
 
 use std::sync::atomic::AtomicBool;
 
@@ -9,6 +10,9 @@ use crate::incast::{IncastConfig, IncastReport, Lab, LabError, Progress};
 use crate::load::report::median;
 use crate::machine::Machine;
 
+/// Processors busier than this have no time left to show what a guard takes.
+const BUSY: f64 = 0.9;
+
 /// One run, reduced to what is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Side {
@@ -16,6 +20,8 @@ pub struct Side {
     pub goodput_mbps: f64,
     /// CPU time of the whole system per gigabyte of payload, in seconds, by the processors' idle time.
     pub cpu_s_per_gb: f64,
+    /// Share of the processors' time that was not idle.
+    pub busy: f64,
     /// Rounds with a timeout.
     pub rounds_with_timeout: u32,
     /// Frames that the switch dropped.
@@ -27,6 +33,7 @@ impl Side {
         Self {
             goodput_mbps: report.goodput_mbps,
             cpu_s_per_gb: report.not_idle_s / (report.load.bytes as f64 / 1e9),
+            busy: (report.not_idle_s / (report.load.seconds * report.machine.cpus as f64)).min(1.0),
             rounds_with_timeout: report.rounds_with_timeout,
             switch_drops: report.switch_drops,
         }
@@ -42,26 +49,47 @@ pub struct Pair {
     pub guarded: Side,
 }
 
-/// Middle and extremes of the pairs' ratios, guarded over unguarded.
+/// Median and quartiles of the pairs' ratios, guarded over unguarded.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Ratio {
+    /// A quarter of the pairs lie below.
+    pub lower_quartile: f64,
     /// Half of the pairs lie below.
     pub median: f64,
-    /// The smallest.
-    pub min: f64,
-    /// The largest.
-    pub max: f64,
+    /// A quarter of the pairs lie above.
+    pub upper_quartile: f64,
 }
 
 impl Ratio {
     /// Of any number of ratios; all 0 when there are none.
     #[must_use]
     pub fn of(ratios: &[f64]) -> Self {
-        let over = |start: f64, pick: fn(f64, f64) -> f64| ratios.iter().copied().fold(start, pick);
-        if ratios.is_empty() {
-            return Self { median: 0.0, min: 0.0, max: 0.0 };
+        let mut sorted = ratios.to_vec();
+        sorted.sort_unstable_by(f64::total_cmp);
+        // The quartiles are the medians of the halves; an odd number's middle belongs to both.
+        let half = sorted.len().div_ceil(2);
+        Self {
+            lower_quartile: median(&sorted[..half]),
+            median: median(&sorted),
+            upper_quartile: median(&sorted[sorted.len() - half..]),
         }
-        Self { median: median(ratios), min: over(f64::INFINITY, f64::min), max: over(f64::NEG_INFINITY, f64::max) }
+    }
+}
+
+/// What the kernel measured of the guard's programs in a run of its own, for measuring costs some itself.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Programs {
+    /// Mean run time of the ingress program in nanoseconds.
+    pub ingress_ns: u64,
+    /// Mean run time of the egress program in nanoseconds.
+    pub egress_ns: u64,
+}
+
+impl Programs {
+    fn of(report: &IncastReport) -> Option<Self> {
+        let summary = report.guard_summary.as_ref()?;
+        let cost = |side: &str| summary[side]["ns_per_packet"].as_u64();
+        Some(Self { ingress_ns: cost("bpf_ingress")?, egress_ns: cost("bpf_egress")? })
     }
 }
 
@@ -82,6 +110,11 @@ pub struct PairsReport {
     pub goodput_ratio: Ratio,
     /// CPU time per byte of the whole system, guarded over unguarded: above 1 the guard costs CPU.
     pub cpu_ratio: Ratio,
+    /// Run time of the guard's programs per packet, if the guard measures it.
+    pub programs: Option<Programs>,
+    /// What a reader should know about this result.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
     /// Every pair.
     pub pairs: Vec<Pair>,
     /// What it was measured on.
@@ -119,6 +152,12 @@ pub fn run_pairs(
         tell(&pair);
         done.push(pair);
     }
+    let mut measured = config.clone();
+    if let Some(guard) = &mut measured.guard {
+        guard.extra.push("--bpf-stats".into());
+    }
+    let programs = Programs::of(&lab.run(&measured, false, stop, |_| {})?);
+    let busy = median(&done.iter().map(|pair| pair.unguarded.busy).collect::<Vec<_>>());
     let ratios = |of: fn(&Side) -> f64| -> Vec<f64> {
         done.iter().map(|pair| of(&pair.guarded) / of(&pair.unguarded)).filter(|r| r.is_finite()).collect()
     };
@@ -130,6 +169,14 @@ pub fn run_pairs(
         rate_mbps: lab.testbed().spec().rate as f64 / 1e6,
         goodput_ratio: Ratio::of(&ratios(|side| side.goodput_mbps)),
         cpu_ratio: Ratio::of(&ratios(|side| side.cpu_s_per_gb)),
+        programs,
+        message: (busy > BUSY).then(|| {
+            format!(
+                "without the guard the processors were busy for {:.0} % of the time: where nothing is idle, CPU time per byte only \
+                 says how long the bytes took; take a lower --rate",
+                100.0 * busy
+            )
+        }),
         pairs: done,
         machine: Machine::this(),
     })
@@ -140,8 +187,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ratios_have_a_middle_and_ends() {
-        assert_eq!(Ratio::of(&[1.02, 0.98, 1.0]), Ratio { median: 1.0, min: 0.98, max: 1.02 });
-        assert_eq!(Ratio::of(&[]), Ratio { median: 0.0, min: 0.0, max: 0.0 });
+    fn ratios_have_a_middle_and_quartiles() {
+        let of = |ratios: &[f64]| {
+            let ratio = Ratio::of(ratios);
+            (ratio.lower_quartile, ratio.median, ratio.upper_quartile)
+        };
+        assert_eq!(of(&[5.0, 1.0, 2.0, 4.0, 3.0]), (2.0, 3.0, 4.0));
+        assert_eq!(of(&[4.0, 1.0, 2.0, 3.0]), (1.5, 2.5, 3.5));
+        assert_eq!(of(&[1.0]), (1.0, 1.0, 1.0));
+        assert_eq!(of(&[]), (0.0, 0.0, 0.0));
     }
 }

@@ -13,7 +13,7 @@ pub(crate) struct Pairs {
     #[command(flatten)]
     measurement: Measurement,
     /// Pairs of runs.
-    #[arg(long, default_value_t = 7)]
+    #[arg(long, default_value_t = 16)]
     pairs: u32,
 }
 
@@ -30,20 +30,29 @@ pub(super) fn run(args: &Pairs) -> anyhow::Result<()> {
     if json {
         return print_json(&report);
     }
-    let spread = |ratio: Ratio| format!("{:.4} (pairs: {:.4} to {:.4})", ratio.median, ratio.min, ratio.max);
+    let spread = |ratio: Ratio| {
+        format!("{:.4} (quartiles {:.4} and {:.4})", ratio.median, ratio.lower_quartile, ratio.upper_quartile)
+    };
     let both = |of: fn(&Side) -> f64| {
         let middle = |sides: Vec<f64>| median(&sides);
         let unguarded = middle(report.pairs.iter().map(|p| of(&p.unguarded)).collect());
         let guarded = middle(report.pairs.iter().map(|p| of(&p.guarded)).collect());
         format!("{unguarded:.2} unguarded, {guarded:.2} guarded (medians)")
     };
-    Facts::default()
+    let mut facts = Facts::default();
+    facts
         .add("connections", format!("{}, {} bytes each, {} rounds", report.connections, report.bytes, report.rounds))
         .add("switch port", format!("{} Mb/s", report.rate_mbps))
         .add("goodput, Mb/s", both(|side| side.goodput_mbps))
         .add("CPU, s per GB", both(|side| side.cpu_s_per_gb))
         .add("goodput ratio", spread(report.goodput_ratio))
-        .add("CPU ratio", spread(report.cpu_ratio))
-        .print()?;
-    Ok(())
+        .add("CPU ratio", spread(report.cpu_ratio));
+    if let Some(programs) = &report.programs {
+        let (ingress, egress) = (programs.ingress_ns, programs.egress_ns);
+        facts.add("BPF, ns per packet", format!("{ingress} in, {egress} out"));
+    }
+    if let Some(message) = &report.message {
+        facts.add("note", message.clone());
+    }
+    Ok(facts.print()?)
 }
