@@ -88,8 +88,11 @@ pub(crate) struct Sweep {
     #[arg(long)]
     wall: bool,
     /// Print the rows as CSV instead of a table.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "json")]
     csv: bool,
+    /// Print the rows as a JSON array instead, each as `sim run --json` prints one.
+    #[arg(long)]
+    json: bool,
     /// Draw goodput and timeouts over the first varied key that is a quantity (SVG).
     #[arg(long, value_name = "FILE")]
     plot: Option<PathBuf>,
@@ -189,6 +192,9 @@ fn run_many(args: &Sweep) -> anyhow::Result<()> {
 
     if let Some(path) = &args.plot {
         save(path, &sweep::plot(&args.source.name(), &plan, points, &rows).map_err(SweepError::Usage)?)?;
+    }
+    if args.json {
+        return print_json(&rows.json());
     }
     if args.csv { print(&rows.csv()) } else { print(&sweep::summary(&plan, points, &rows)) }
 }

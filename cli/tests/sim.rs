@@ -122,6 +122,22 @@ fn the_same_bytes_from_any_number_of_threads_and_from_shards() {
 }
 
 #[test]
+fn a_sweep_as_json_is_an_array_of_runs_with_the_varied_keys() {
+    let file = scenario("incast-1g.toml");
+    let file = file.to_str().unwrap();
+    let vary = ["--vary", "senders=2,4", "--vary", "switch.buffer=64KB", "--json"];
+    let rows = json(&[&["sweep", file, "--set", "rounds=2"][..], &vary].concat());
+    let mut run =
+        json(&["run", file, "--set", "rounds=2", "--set", "senders=4", "--set", "switch.buffer=64KB", "--json"]);
+    run.as_object_mut().unwrap().remove("wall_s");
+    let row = rows[1].as_object().unwrap();
+    assert_eq!((rows.as_array().unwrap().len(), &row["switch.buffer"]), (2, &"64KB".into()));
+    for (name, value) in run.as_object().unwrap() {
+        assert_eq!(&row[name], value, "{name}");
+    }
+}
+
+#[test]
 fn plots_and_series_are_written() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();

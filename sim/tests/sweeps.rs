@@ -121,6 +121,52 @@ fn a_failing_run_keeps_the_rows_before_it() {
         |_, _| {},
     );
     assert_eq!(error.unwrap_err().to_string(), "broken");
+    drop(output);
     let kept = fs::read_to_string(&path).unwrap().lines().count() - 1;
     assert_eq!(sweep_into(&path, Shard::WHOLE, 2).unwrap().len(), 42 - kept);
+}
+
+#[test]
+fn a_file_has_one_writer() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("out.csv");
+    let plan = plan().unwrap();
+    let writing = Output::new(&plan, &plan.points, true, false).keep_in(&path).unwrap();
+    let error = sweep_into(&path, Shard::WHOLE, 1).unwrap_err();
+    assert!(error.is_refusal(), "{error}");
+    assert!(error.to_string().contains("out.csv: another sweep is writing it"), "{error}");
+    // A writer that has ended, in whatever way, has let go of it.
+    drop(writing);
+    assert_eq!(sweep_into(&path, Shard::WHOLE, 1).unwrap().len(), 42);
+    assert!(sweep_into(&path, Shard::WHOLE, 1).unwrap().is_empty());
+}
+
+#[test]
+fn long_points_begin_first() {
+    let plan = plan().unwrap();
+    let mut output = Output::new(&plan, &plan.points, true, false);
+    let senders = Mutex::new(Vec::new());
+    let run = |point: &sweep::Point| {
+        senders.lock().expect("no panic").push(point.scenario.senders);
+        Ok::<_, SweepError>(figures(&point.scenario))
+    };
+    sweep::run(&plan.points, &mut output, 1, run, |_, _| {}).unwrap();
+    let senders = senders.into_inner().unwrap();
+    assert!(senders.is_sorted_by(|a, b| a >= b) && senders[0] == 64, "{senders:?}");
+}
+
+#[test]
+fn rows_as_json_are_reports_with_the_varied_keys() {
+    let plan = plan().unwrap();
+    let mut output = Output::new(&plan, &plan.points, true, false);
+    sweep::run(&plan.points, &mut output, 2, |point| Ok::<_, SweepError>(figures(&point.scenario)), |_, _| {}).unwrap();
+    let json = output.json();
+    let rows = json.as_array().unwrap();
+    assert_eq!(rows.len(), 42);
+    let last = rows[41].as_object().unwrap();
+    assert_eq!(last["switch.buffer"], "96KB");
+    assert_eq!((&last["senders"], &last["seed"]), (&64.into(), &3.into()));
+    assert_eq!(last["goodput_mbps"], 12.142857);
+    assert_eq!(last["round_ms"]["p99"], 0.0);
+    assert!(!last.contains_key("wall_s") && last["scenario"].is_string());
 }

@@ -1,7 +1,9 @@
 //! A report as named columns: nested figures are joined with `_`, as in `round_ms_p99`.
 
+use std::collections::HashMap;
+
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::report::Report;
 
@@ -31,12 +33,39 @@ pub fn names() -> Vec<String> {
     columns(&Report::default()).into_iter().map(|(name, _)| name).collect()
 }
 
+/// The fields of a report's JSON, made of its columns; those that are not there are left out.
+#[must_use]
+pub fn from_columns(columns: &HashMap<&str, &str>) -> Map<String, Value> {
+    match fill("", json(&Report::default()), columns) {
+        Some(Value::Object(fields)) => fields,
+        _ => Map::new(),
+    }
+}
+
+/// A value of the same shape with what the columns say.
+fn fill(name: &str, shape: Value, columns: &HashMap<&str, &str>) -> Option<Value> {
+    match shape {
+        Value::Object(fields) => {
+            let fields: Map<String, Value> = fields
+                .into_iter()
+                .filter_map(|(field, shape)| Some((field.clone(), fill(&joined(name, &field), shape, columns)?)))
+                .collect();
+            (!fields.is_empty()).then_some(Value::Object(fields))
+        }
+        Value::String(_) => columns.get(name).map(|text| Value::from(*text)),
+        _ => serde_json::from_str(columns.get(name)?).ok(),
+    }
+}
+
+fn joined(name: &str, field: &str) -> String {
+    if name.is_empty() { field.to_owned() } else { format!("{name}_{field}") }
+}
+
 fn flatten(name: &str, value: &Value, columns: &mut Vec<(String, String)>) {
     match value {
         Value::Object(fields) => {
             for (field, value) in fields {
-                let name = if name.is_empty() { field.clone() } else { format!("{name}_{field}") };
-                flatten(&name, value, columns);
+                flatten(&joined(name, field), value, columns);
             }
         }
         Value::String(text) => columns.push((name.into(), text.clone())),
@@ -81,6 +110,22 @@ mod tests {
             assert!(names.iter().any(|known| known == name), "{name} in {names:?}");
         }
         assert_eq!(names[..3], ["scheme", "senders", "seed"]);
+    }
+
+    #[test]
+    fn columns_are_the_whole_report() {
+        let report = Report {
+            scheme: "7".into(),
+            complete: true,
+            goodput_mbps: 2.0 / 3.0,
+            round_ms: Quantiles { p99: 10.0, ..Quantiles::default() },
+            ..Report::default()
+        };
+        let columns = columns(&report);
+        let mut map: HashMap<&str, &str> = columns.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
+        assert_eq!(Value::Object(from_columns(&map)), json(&report));
+        map.remove("wall_s");
+        assert!(!from_columns(&map).contains_key("wall_s"));
     }
 
     #[test]

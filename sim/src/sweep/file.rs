@@ -1,9 +1,11 @@
 //! The rows of a sweep, and the CSV file that keeps them.
 
 use std::collections::{HashMap, HashSet};
-use std::fs::{self, File, OpenOptions};
-use std::io::Write;
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
+
+use serde_json::{Map, Value};
 
 use super::SweepError;
 use super::plan::{Plan, Point};
@@ -42,19 +44,19 @@ impl Output {
         Self { columns, own, wall, header, order, rows: HashMap::new(), file: None }
     }
 
-    /// Keeps the rows in a file too. Rows that it has already are taken over, and a last line that was torn by an
-    /// interruption is cut off.
+    /// Keeps the rows in a file too, which nobody else may write until this is dropped. Rows that it has already are
+    /// taken over, and a last line that was torn by an interruption is cut off.
     ///
     /// # Errors
-    /// When the file cannot be read or written, or holds something that is not of this sweep.
+    /// When the file cannot be read or written, another sweep is writing it, or it holds something that is not of this
+    /// sweep.
     pub fn keep_in(mut self, path: &Path) -> Result<Self, SweepError> {
         let name = path.display();
         let io = |error: std::io::Error| SweepError::Output(format!("{name}: {error}"));
-        let text = match fs::read(path) {
-            Ok(bytes) => bytes,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
-            Err(error) => return Err(io(error)),
-        };
+        let mut file = OpenOptions::new().create(true).read(true).append(true).open(path).map_err(io)?;
+        lock(&file, path)?;
+        let mut text = Vec::new();
+        file.read_to_end(&mut text).map_err(io)?;
         // What follows the last line end was being written as the run was stopped.
         let whole = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
         let own = |line: usize, problem: &str| {
@@ -78,7 +80,6 @@ impl Output {
                 None => return Err(own(i + 1, "has a row that is not one of this sweep's points")),
             };
         }
-        let mut file = OpenOptions::new().create(true).append(true).open(path).map_err(io)?;
         file.set_len(whole as u64).map_err(io)?;
         if whole == 0 && self.header {
             file.write_all(line(&self.columns).as_bytes()).map_err(io)?;
@@ -129,19 +130,71 @@ impl Output {
         header.into_iter().chain(self.rows().into_iter().map(|row| line(row))).collect()
     }
 
+    /// The rows that are there, in the order of the sweep: each an object as `ackgate sim run` prints it, with the
+    /// varied keys that it does not have itself, and the fingerprint.
+    #[must_use]
+    pub fn json(&self) -> Value {
+        let object = |row: &&Vec<String>| {
+            let (keys, rest) = row.split_at(self.own.len());
+            let report = self.columns[keys.len()..].iter().zip(rest).map(|(name, text)| (name.as_str(), text.as_str()));
+            let mut object: Map<String, Value> =
+                self.columns.iter().zip(keys).map(|(key, text)| (key.clone(), plain(text))).collect();
+            object.extend(flat::from_columns(&report.collect()));
+            object.extend(row.last().map(|print| (FINGERPRINT.to_owned(), Value::from(print.as_str()))));
+            Value::Object(object)
+        };
+        Value::Array(self.rows().iter().map(object).collect())
+    }
+
     /// Puts the file in order. Its place is taken in one step, so that there is a whole file at every moment.
     ///
     /// # Errors
     /// When the file cannot be written.
     pub fn finish(&mut self) -> Result<(), SweepError> {
-        let Some((path, file)) = self.file.take() else { return Ok(()) };
-        drop(file);
+        // Locked until the new file is in place.
+        let Some((path, _locked)) = self.file.take() else { return Ok(()) };
         let mut ordered = path.clone().into_os_string();
         ordered.push(".ordered");
         let ordered = PathBuf::from(ordered);
         fs::write(&ordered, self.csv())
             .and_then(|()| fs::rename(&ordered, &path))
             .map_err(|error| SweepError::Output(format!("{}: {error}", path.display())))
+    }
+}
+
+/// Takes the file for this sweep alone.
+fn lock(file: &File, path: &Path) -> Result<(), SweepError> {
+    let name = path.display();
+    match file.try_lock() {
+        Ok(()) if is_at(file, path) => Ok(()),
+        Ok(()) | Err(TryLockError::WouldBlock) => Err(SweepError::Busy(format!(
+            "{name}: another sweep is writing it: wait until that is done, or choose another --out (parts of one sweep \
+             have files of their own, see --shard)"
+        ))),
+        Err(TryLockError::Error(error)) => Err(SweepError::Output(format!("{name}: cannot be locked: {error}"))),
+    }
+}
+
+/// Whether the file is still the one with that name: a sweep that ends puts another in its place.
+fn is_at(file: &File, path: &Path) -> bool {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::MetadataExt;
+        let identity = |known: std::io::Result<fs::Metadata>| known.ok().map(|known| (known.dev(), known.ino()));
+        identity(file.metadata()) == identity(fs::metadata(path))
+    }
+    #[cfg(not(unix))]
+    {
+        let _ = (file, path);
+        true
+    }
+}
+
+/// A value as it was given: a number or a truth where it looks like one.
+fn plain(text: &str) -> Value {
+    match serde_json::from_str(text) {
+        Ok(value @ (Value::Number(_) | Value::Bool(_))) => value,
+        _ => Value::from(text),
     }
 }
 

@@ -31,6 +31,9 @@ pub enum SweepError {
     /// The output holds something that is not of this sweep.
     #[error("{0}")]
     Foreign(String),
+    /// The output is being written by another sweep.
+    #[error("{0}")]
+    Busy(String),
     /// The output cannot be read or written.
     #[error("{0}")]
     Output(String),
@@ -41,7 +44,7 @@ impl SweepError {
     #[must_use]
     pub fn is_refusal(&self) -> bool {
         match self {
-            Self::Usage(_) | Self::Scenario(_) | Self::Foreign(_) => true,
+            Self::Usage(_) | Self::Scenario(_) | Self::Foreign(_) | Self::Busy(_) => true,
             Self::Output(_) => false,
         }
     }
