@@ -10,7 +10,8 @@
 //! - **Loss** seen at the receiver (holes that retransmissions fill) takes a quarter away and sets a ceiling, which rises
 //!   again slowly. **CE** acts through PAC's Eq. 2 on the threshold, below the budget.
 //!
-//! An epoch counts only if ACKs were held from its begin to its end: a link that is idle for want of work says nothing.
+//! An epoch counts only if ACKs were held from its begin to its end and data arrived: a link that is idle for want of
+//! work says nothing.
 
 use crate::pac::config::{Config, FULL_FRAME};
 use crate::pac::state::Gate;
@@ -62,8 +63,9 @@ impl Budget {
         let arrived = bytes.wrapping_sub(self.bytes);
         let lost = gate.lost.get() != self.lost;
         (self.since, self.bytes, self.lost) = (now, bytes, gate.lost.get());
-        // The scheduler looks at least every few epochs while anything is held: a longer gap means that nothing was.
-        if elapsed > epoch * 4 {
+        // The scheduler looks at least every few epochs while anything is held: a longer gap means that nothing was. And
+        // while connections are set up, or servers think, no budget would bring data.
+        if elapsed > epoch * 4 || arrived == 0 {
             return;
         }
         let rate = (arrived << 20) / elapsed.0.max(1);

@@ -51,10 +51,40 @@ pub fn governs(config: &Config, flow: &Flow) -> bool {
 #[inline]
 fn share(gate: &Gate, flow: &Flow) -> u32 {
     let mss = u64::from(flow.mss.get().max(1));
-    let engaged = gate.engaged.get();
-    let wire = gate.threshold.get() / engaged.clamp(LEAST_SHARES, TURNS).max(engaged / BUDGETS_PER_TURN);
+    let wire =
+        gate.threshold.get() / gate.engaged.get().clamp(LEAST_SHARES, TURNS).max(gate.crowd.get() / BUDGETS_PER_TURN);
     let payload = wire * mss / (mss + u64::from(flow.header.get()));
     ((payload / mss).max(u64::from(LEAST_SEGMENTS)) * mss).min(1 << 30) as u32
+}
+
+/// Whether there are so many flows that what the least grants leave open at the end of each response, taken together, could
+/// not be served within a turn. The requests of the next round would then have to leave before their grants, and
+/// overflow the port with what they set in motion: in a crowd nothing is left open.
+#[inline]
+fn crowded(gate: &Gate, flow: &Flow) -> bool {
+    gate.crowd.get() * flow.wire(u64::from(LEAST_SEGMENTS * flow.mss.get())) > gate.threshold.get() * BUDGETS_PER_TURN
+}
+
+/// The payload that the response is expected to have: as much as the flow's last one, or as others' when this is its
+/// first; 0 when nothing is known.
+#[inline]
+pub(crate) fn expected(gate: &Gate, flow: &Flow) -> u64 {
+    let last = u64::from(flow.last_response.get());
+    if last == 0 { gate.usual_response.get() } else { last }
+}
+
+/// Payload bytes beyond `ack` that the response is expected to need, in whole segments but in a crowd; without limit when
+/// it has turned out longer than expected.
+#[inline]
+fn lacking(gate: &Gate, flow: &Flow, ack: SeqNumber) -> u64 {
+    let (size, response) = (flow.size.get(), expected(gate, flow));
+    if size >= response {
+        return u64::MAX;
+    }
+    let unacknowledged = if flow.flags.any(flag::RECEIVED) { SeqNumber(flow.received.get()).ahead_of(ack) } else { 0 };
+    let lacking = response - size + u64::from(unacknowledged);
+    let mss = u64::from(flow.mss.get().max(1));
+    if crowded(gate, flow) { lacking } else { lacking.div_ceil(mss).max(u64::from(LEAST_SEGMENTS)) * mss }
 }
 
 /// Bytes that the sender may send beyond `ack`.
@@ -62,6 +92,13 @@ fn share(gate: &Gate, flow: &Flow) -> u32 {
 #[must_use]
 pub fn remaining(flow: &Flow, ack: SeqNumber) -> u32 {
     SeqNumber(flow.edge.get()).ahead_of(ack)
+}
+
+/// Whether the sender has used its credit up: it has stopped because it must.
+#[inline]
+#[must_use]
+pub fn at_edge(flow: &Flow) -> bool {
+    remaining(flow, SeqNumber(flow.received.get())) < flow.mss.get()
 }
 
 /// Whether the sender can go on, and cause another ACK, without a new grant.
@@ -74,14 +111,11 @@ pub fn can_go_on(flow: &Flow, ack: SeqNumber) -> bool {
 /// What releasing `out` with a full grant costs, and where it moves the right edge.
 #[must_use]
 pub fn trigger(config: &Config, gate: &Gate, flow: &Flow, out: &Outgoing) -> Trigger {
-    if matches!(out.class, Class::Ack | Class::Data) && has_no_more(config, flow) {
+    if matches!(out.class, Class::Ack | Class::Data) && has_no_more(config, gate, flow) {
         // Nothing is charged for the end of a response. A little room is left all the same, so that a sender that has more
-        // after all need not wait for its persist timer; but not when there are so many that they could not be served
-        // within a turn, for then the requests of the next round have to leave before their grants.
+        // after all need not wait for its persist timer.
         let kept = kept(flow, out);
-        let crowd = gate.engaged.get() * flow.wire(u64::from(LEAST_SEGMENTS * flow.mss.get()))
-            > gate.threshold.get() * BUDGETS_PER_TURN;
-        let edge = if crowd && !out.repeated { kept } else { least(flow, out).max(kept) };
+        let edge = if crowded(gate, flow) && !out.repeated { kept } else { least(flow, out).max(kept) };
         return Trigger { wire: 0, increment: 0, edge: Some(edge) };
     }
     let moves = match out.class {
@@ -118,11 +152,19 @@ fn kept(flow: &Flow, out: &Outgoing) -> SeqNumber {
     out.ack + (remaining(flow, out.ack).div_ceil(1 << out.shift) << out.shift)
 }
 
-/// The right edge of a full grant: the share, or the least where a PSH says that the response may be complete, and for
-/// a new connection: nobody has asked it for anything yet, and a share that lies idle is a share less for others.
+/// The right edge of a full grant: the share, but no more than the response is expected to need; or the least where a PSH
+/// says that the response may be complete, and for a new connection: nobody has asked it for anything yet, and a share
+/// that lies idle is a share less for others.
 fn grant(gate: &Gate, flow: &Flow, out: &Outgoing) -> SeqNumber {
     let may_have_ended = flow.flags.any(flag::PUSHED) && out.ack.0 == flow.received.get();
-    if may_have_ended || out.class == Class::Handshake { least(flow, out) } else { edge_at(out, share(gate, flow)) }
+    if out.class == Class::Handshake && !flow.flags.any(flag::HALF_OPEN) && !out.data && crowded(gate, flow) {
+        return out.ack;
+    }
+    let among_many = out.class == Class::Request && gate.engaged.get() > TURNS;
+    if may_have_ended || among_many || out.class == Class::Handshake {
+        return least(flow, out);
+    }
+    edge_at(out, u64::from(share(gate, flow)).min(lacking(gate, flow, out.ack)) as u32)
 }
 
 /// The right edge of the least grant.

@@ -201,11 +201,16 @@ fn pay(gate: &Gate, flow: &Flow, segment: &Segment) {
 fn receive(config: &Config, gate: &Gate, flow: &Flow, segment: &Segment, now: Time) {
     let wire = segment.wire_bytes();
     pay(gate, flow, segment);
+    gate.last_data.set(now.0);
     gate.bytes.add(u64::from(wire));
     gate.interval_bytes.add(u64::from(wire));
     gate.interval_frames.add(u64::from(segment.frames));
     let pause = now.since(Time(flow.last_active.get())).0;
     flow.last_active.set(now.0);
+    if flow.flags.any(flag::ASKED) {
+        flow.flags.lower(flag::ASKED);
+        gate.response_delay.set(smooth(gate.response_delay.get(), pause.min(LONGEST_RTT)));
+    }
     flow.header.set(u32::from(segment.header));
     let frame = segment.payload / u32::from(segment.frames.max(1));
     if frame > flow.mss.get() {
@@ -223,9 +228,9 @@ fn receive(config: &Config, gate: &Gate, flow: &Flow, segment: &Segment, now: Ti
         if flow.flags.any(flag::PUSHED) {
             // Unasked data after a PSH: a new message if it comes after a pause that was the sender's own, else the PSH
             // was in mid-stream.
-            let stopped = credit::governs(config, flow) && credit::remaining(flow, received) < flow.mss.get();
+            let stopped = credit::governs(config, flow) && credit::at_edge(flow);
             if !stopped && pause > interval::longest_pause(config, gate, flow) {
-                end_response(flow);
+                end_response(gate, flow);
             } else {
                 flow.flags.raise(flag::PUSHES_MIDWAY);
             }
@@ -234,16 +239,12 @@ fn receive(config: &Config, gate: &Gate, flow: &Flow, segment: &Segment, now: Ti
         flow.received.set(end.0);
         flow.flags.raise(flag::RECEIVED);
         note_flight(flow, end);
-        let last = segment.flags.has(Flags::PSH);
-        if last {
-            flow.flags.raise(flag::PUSHED)
-        } else {
-            flow.flags.lower(flag::PUSHED)
-        }
+        flow.flags.put(flag::PUSHED, segment.flags.has(Flags::PSH));
+        flow.flags.put(flag::PARTIAL, !segment.payload.is_multiple_of(flow.mss.get().max(1)));
         if segment.flags.has(Flags::FIN) {
             flow.flags.raise(flag::CLOSING | flag::PEER_DONE);
         }
-        if has_no_more(config, flow) {
+        if has_no_more(config, gate, flow) {
             void(gate, flow);
             disengage(gate, flow);
         } else if engage(gate, flow) && credit::governs(config, flow) {
@@ -280,9 +281,10 @@ fn note_overtaken(flow: &Flow, end: SeqNumber) {
 }
 
 /// A response is complete and the next begins: the flow counts as new for the priority levels.
-fn end_response(flow: &Flow) {
+fn end_response(gate: &Gate, flow: &Flow) {
     let size = flow.size.take();
     if size > 0 {
+        gate.usual_response.set(size);
         flow.last_response.set(u32::try_from(size).unwrap_or(u32::MAX));
     }
     flow.interval_start.set(0);
@@ -291,14 +293,15 @@ fn end_response(flow: &Flow) {
 
 /// Whether the sender has told that nothing follows what has been received: by a FIN, or by a PSH, if the flow's
 /// PSHs have not been followed by more so far, or if this one stands where the last response ended, too.
-/// Exact credit does not believe the PSHs of a flow's first response: Linux sets one every half window, with the rest of
-/// the burst right behind it.
-pub(crate) fn has_no_more(config: &Config, flow: &Flow) -> bool {
+/// Under exact credit the PSHs of a flow's first response are only believed where others' responses ended: Linux sets one
+/// every half window, with the rest of the burst right behind it.
+pub(crate) fn has_no_more(config: &Config, gate: &Gate, flow: &Flow) -> bool {
     let flags = flow.flags.get();
-    let pushed = config.push_ends_response
-        && flags & flag::PUSHED != 0
-        && (flags & flag::PUSHES_MIDWAY == 0 || flow.size.get() == u64::from(flow.last_response.get()))
-        && (flow.last_response.get() > 0 || !credit::governs(config, flow));
+    let governed = credit::governs(config, flow);
+    let response = if governed { credit::expected(gate, flow) } else { u64::from(flow.last_response.get()) };
+    let first = governed && flow.last_response.get() == 0;
+    let believed = flow.size.get() == response || (!first && flags & flag::PUSHES_MIDWAY == 0);
+    let pushed = config.push_ends_response && flags & flag::PUSHED != 0 && believed;
     (pushed || flags & flag::PEER_DONE != 0) && flags & flag::RECOVERING == 0
 }
 
@@ -402,11 +405,7 @@ fn classify(config: &Config, gate: &Gate, flow: &Flow, segment: &Segment, now: T
     let same_window = flow.last_window.get() == u32::from(segment.window);
     let was_zero = flags & flag::ZERO_WINDOW != 0;
     flow.last_window.set(u32::from(segment.window));
-    if segment.window == 0 {
-        flow.flags.raise(flag::ZERO_WINDOW)
-    } else {
-        flow.flags.lower(flag::ZERO_WINDOW)
-    }
+    flow.flags.put(flag::ZERO_WINDOW, segment.window == 0);
     if seen && ack.before(high) {
         return None;
     }
@@ -519,7 +518,7 @@ fn data_class(config: &Config, gate: &Gate, flow: &Flow, segment: &Segment, now:
     // What an idle flow still owes was never sent.
     void(gate, flow);
     disengage(gate, flow);
-    end_response(flow);
+    end_response(gate, flow);
     let short = is_short(segment) && segment.payload < flow.mss.get() && segment.flags.has(Flags::PSH);
     if !short || config.requests == Requests::Ignore {
         return Class::Data;
@@ -553,7 +552,7 @@ pub fn trigger(config: &Config, gate: &Gate, flow: &Flow, out: &Outgoing) -> Tri
                 return Trigger::NOTHING;
             }
             let increment = increment(config, flow, acked, out);
-            if has_no_more(config, flow) {
+            if has_no_more(config, gate, flow) {
                 // The window grows all the same: the next request will show it.
                 return Trigger::estimate(0, increment);
             }
@@ -615,6 +614,9 @@ pub fn charge(gate: &Gate, flow: &Flow, out: &Outgoing, trigger: Trigger, now: T
         engage(gate, flow);
         owe(gate, flow, trigger.wire);
         flow.last_active.set(now.0);
+        if out.class == Class::Request {
+            flow.flags.raise(flag::ASKED);
+        }
     }
     if let Some(edge) = trigger.edge {
         flow.edge.set(edge.0);

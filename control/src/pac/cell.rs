@@ -91,6 +91,12 @@ impl U32 {
         self.0.fetch_and(!bits, Relaxed);
     }
 
+    /// Sets or clears bits.
+    #[inline]
+    pub fn put(&self, bits: u32, on: bool) {
+        if on { self.raise(bits) } else { self.lower(bits) }
+    }
+
     /// Whether any of the bits is set.
     #[inline]
     pub fn any(&self, bits: u32) -> bool {

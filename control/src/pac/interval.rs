@@ -3,7 +3,11 @@
 
 use super::config::{Config, FULL_FRAME};
 use super::state::{Flow, Gate, flag};
+use crate::credit;
 use crate::units::Time;
+
+/// How often the memory of a crowd fades by an eighth, ns.
+const CROWD_STEP: u64 = 100_000_000;
 
 /// Smoothing by 7/8, as TCP smooths its RTT: the paper says "exponential filter" and gives no gain.
 #[inline]
@@ -30,6 +34,7 @@ pub fn roll(config: &Config, gate: &Gate, now: Time) {
         return;
     }
     gate.interval.set(gate.mean_rtt.get() + drain(config, gate));
+    forget_crowd(gate, now);
     let bytes = gate.interval_bytes.take();
     let frames = gate.interval_frames.take();
     let marked = gate.interval_marked.take().min(frames);
@@ -54,6 +59,17 @@ pub fn roll(config: &Config, gate: &Gate, now: Time) {
     let (owed, written_off) = (gate.owed.get(), gate.written_off.get());
     if written_off > owed {
         gate.written_off.replace(written_off, owed);
+    }
+}
+
+/// The number of flows that turns are reckoned with follows the engaged ones upwards at once, and downwards by an eighth
+/// every tenth of a second: the last flows of a crowd get no larger grants than the first.
+fn forget_crowd(gate: &Gate, now: Time) {
+    let elapsed = now.since(Time(gate.crowd_since.get())).0;
+    if elapsed >= CROWD_STEP {
+        let crowd = if elapsed >= 10 * CROWD_STEP { 0 } else { gate.crowd.get() - gate.crowd.get() / 8 };
+        gate.crowd.set(crowd.max(gate.engaged.get()));
+        gate.crowd_since.set(now.0);
     }
 }
 
@@ -124,10 +140,20 @@ pub(super) fn roll_flow(config: &Config, gate: &Gate, flow: &Flow, now: Time) {
     }
 }
 
-/// How long an indebted flow may be silent before its debt is void: the longest pause, but no longer than an ACK may be
-/// held.
+/// How long an indebted flow may be silent before its debt is void: the longest pause, or half of it if all that was
+/// received ended with a PSH, or twice what responses take to begin if it has just been asked; that four times as long while
+/// everybody is silent, for the requests may not even have left our own queue. But no longer than an ACK may be held.
 fn patience(config: &Config, gate: &Gate, flow: &Flow) -> u64 {
-    longest_pause(config, gate, flow).min(config.max_hold.0)
+    let pause = longest_pause(config, gate, flow);
+    let patience = if flow.flags.any(flag::ASKED) {
+        let others_go_on = gate.last_data.get() >= flow.last_active.get();
+        pause.max(2 * gate.response_delay.get()) * if others_go_on { 1 } else { 4 }
+    } else if config.credit && flow.flags.any(flag::PUSHED) {
+        pause / 2
+    } else {
+        pause
+    };
+    patience.min(config.max_hold.0)
 }
 
 /// The longest pause in ns within one response: the configured silence, twice the flow's RTT, and twice the time that a
@@ -141,16 +167,23 @@ fn drain(config: &Config, gate: &Gate) -> u64 {
     (gate.threshold.get() * 8_000).checked_div(config.rate_mbps).unwrap_or(0)
 }
 
+/// When the flow will have been silent for long enough, if it stays silent.
+pub(super) fn silent_at(config: &Config, gate: &Gate, flow: &Flow) -> Time {
+    Time(flow.last_active.get() + patience(config, gate, flow) + 1)
+}
+
 /// Voids what a silent flow owes; says whether it did.
 pub fn void_if_silent(config: &Config, gate: &Gate, flow: &Flow, now: Time) -> bool {
-    if (flow.owed.get() == 0 && !flow.flags.any(flag::ENGAGED))
-        || now.since(Time(flow.last_active.get())).0 <= patience(config, gate, flow)
-    {
+    if (flow.owed.get() == 0 && !flow.flags.any(flag::ENGAGED)) || now < silent_at(config, gate, flow) {
         return false;
     }
     void(gate, flow);
     if flow.held.get() == 0 {
         disengage(gate, flow);
+    }
+    if flow.flags.any(flag::PUSHED) && (flow.flags.any(flag::PARTIAL) || !credit::at_edge(flow)) {
+        // It stopped by itself.
+        gate.usual_response.set(flow.size.get());
     }
     true
 }
@@ -161,6 +194,7 @@ pub(super) fn engage(gate: &Gate, flow: &Flow) -> bool {
     if new {
         flow.flags.raise(flag::ENGAGED);
         gate.engaged.add(1);
+        gate.crowd.set(gate.crowd.get().max(gate.engaged.get()));
     }
     new
 }

@@ -28,6 +28,10 @@ const NONE: u32 = u32::MAX;
 /// A bare copy may wait this many times longer than an ACK: its sender has nothing outstanding, and so no timer.
 const COPY_PATIENCE: u64 = 10;
 
+/// Scans for silent flows stand this far apart for each flow in the table, so that they cost the same share of the time
+/// however many there are.
+const SCAN_COST: Span = Span::micros(1);
+
 #[derive(Clone, Copy, Debug)]
 struct Held {
     packet: PacketId,
@@ -86,11 +90,14 @@ struct FlowQueue {
     head: u32,
     tail: u32,
     level: u8,
-    waiting: bool,
+    /// The turn for which it waits in its level; 0 when it waits for none.
+    turn: u32,
     promoted: bool,
+    /// Stands in `granted`.
+    watched: bool,
 }
 
-const EMPTY: FlowQueue = FlowQueue { head: NONE, tail: NONE, level: 0, waiting: false, promoted: false };
+const EMPTY: FlowQueue = FlowQueue { head: NONE, tail: NONE, level: 0, turn: 0, promoted: false, watched: false };
 
 /// Counters for people.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -117,12 +124,17 @@ pub struct Scheduler {
     slots: Vec<Held>,
     free: Vec<u32>,
     flows: Vec<FlowQueue>,
-    levels: [VecDeque<FlowId>; MAX_LEVELS],
+    /// Flows and their turns; an entry whose turn is not the flow's any more means nothing.
+    levels: [VecDeque<(FlowId, u32)>; MAX_LEVELS],
     /// Every held packet by [`Age`], in order of arrival: the oldest of each is the first to reach its limit.
     ages: [VecDeque<(u32, u32)>; 3],
     /// Decided, not yet fetched.
     ready: VecDeque<(Action, Span)>,
     tickets: u32,
+    turns: u32,
+    /// Flows that got a grant here, and since when each is watched for silence.
+    granted: VecDeque<(FlowId, Time)>,
+    next_look: Time,
     next_scan: Time,
     last_poll: Time,
     budget: Budget,
@@ -139,6 +151,9 @@ impl Default for Scheduler {
             ages: Default::default(),
             ready: VecDeque::new(),
             tickets: 0,
+            turns: 0,
+            granted: VecDeque::new(),
+            next_look: Time::ZERO,
             next_scan: Time::ZERO,
             last_poll: Time::ZERO,
             budget: Budget::default(),
@@ -232,7 +247,7 @@ impl Scheduler {
         let split = Age::ALL.into_iter().filter_map(|age| after(age, age.split(config)?)).min();
         // What could not be split when its time came is looked at again a little later.
         let split = split.filter(|_| config.credit).map(|time| time.max(self.last_poll + Span(config.silence.0 / 4)));
-        Some(limit.min(self.next_scan).min(split.unwrap_or(Time::NEVER)))
+        Some(limit.min(self.next_look).min(self.next_scan).min(split.unwrap_or(Time::NEVER)))
     }
 
     /// Releases everything at once, oldest first: the guard is being switched off.
@@ -306,32 +321,41 @@ impl Scheduler {
             return;
         }
         let level = if queue.promoted { 0 } else { config.level_of(flow.size.get()) };
-        if queue.waiting && queue.level as usize <= level {
-            return;
+        if queue.turn == 0 || queue.level as usize > level {
+            self.line_up(id, level);
         }
-        let queue = &mut self.flows[id.0 as usize];
-        queue.level = level as u8;
-        queue.waiting = true;
-        self.levels[level].push_back(id);
     }
 
-    /// The flow whose turn it is; flows that have outgrown their level sink on the way.
-    fn front(&mut self, config: &Config, state: &impl State) -> Option<FlowId> {
+    /// Gives a flow the last turn in a level; a turn that it had before means nothing any more.
+    fn line_up(&mut self, id: FlowId, level: usize) {
+        self.turns = self.turns.wrapping_add(1).max(1);
+        let queue = &mut self.flows[id.0 as usize];
+        queue.level = level as u8;
+        queue.turn = self.turns;
+        self.levels[level].push_back((id, self.turns));
+    }
+
+    /// The flow whose packet leaves next, and whether that is its turn: the first of the highest level, or the one that would
+    /// else wait for too long. Flows that have outgrown their level sink on the way.
+    fn front(&mut self, config: &Config, state: &impl State, now: Time) -> Option<(FlowId, bool)> {
+        let (age, patience) =
+            if config.credit { (Age::Request, config.max_hold.0 / 4) } else { (Age::Ack, config.max_hold.0 / 2) };
+        if let Some((id, _)) = self.oldest(age, Span(patience), now) {
+            return Some((id, false));
+        }
         for level in 0..config.levels() {
-            while let Some(&id) = self.levels[level].front() {
+            while let Some(&(id, turn)) = self.levels[level].front() {
                 let queue = self.flows[id.0 as usize];
-                let here = queue.waiting && queue.level as usize == level && queue.head != NONE;
+                let valid = queue.turn == turn && queue.head != NONE;
                 let sunk = state.flow(id).map_or(level, |flow| config.level_of(flow.size.get()));
-                if here && (queue.promoted || sunk <= level) {
-                    return Some(id);
+                if valid && (queue.promoted || sunk <= level) {
+                    return Some((id, true));
                 }
                 self.levels[level].pop_front();
-                let queue = &mut self.flows[id.0 as usize];
-                if here {
-                    queue.level = sunk as u8;
-                    self.levels[sunk].push_back(id);
-                } else if queue.level as usize == level {
-                    queue.waiting = false;
+                if valid {
+                    self.line_up(id, sunk);
+                } else if queue.turn == turn {
+                    self.flows[id.0 as usize].turn = 0;
                 }
             }
         }
@@ -341,9 +365,7 @@ impl Scheduler {
     /// Algorithm 1, lines 10-14: releases the next ACK if the budget allows, else asks to be woken when it does.
     fn release_next<S: State>(&mut self, config: &Config, state: &S, now: Time) -> bool {
         let gate = state.gate();
-        let aged = self.oldest(Age::Ack, Span(config.max_hold.0 / 2), now).filter(|_| !config.credit);
-        let next = aged.map(|(id, _)| id).or_else(|| self.front(config, state));
-        let Some(id) = next else { return false };
+        let Some((id, in_turn)) = self.front(config, state, now) else { return false };
         let (Some(flow), queue) = (state.flow(id), self.flows[id.0 as usize]) else { return false };
         let held = self.slots[queue.head as usize];
         let current = held.generation == flow.generation.get();
@@ -360,12 +382,9 @@ impl Scheduler {
             gate.wanted.take();
         }
         self.release_head(config, gate, flow, id, now, |stats| &mut stats.released);
-        if aged.is_some() {
-            // Its turn in its level is still to come.
-            return true;
+        if in_turn {
+            self.flows[id.0 as usize].turn = 0;
         }
-        self.levels[queue.level as usize].pop_front();
-        self.flows[id.0 as usize].waiting = false;
         self.wait(config, flow, id);
         true
     }
@@ -482,6 +501,7 @@ impl Scheduler {
         *counter(&mut self.stats) += 1;
         let trigger = trigger(config, gate, flow, &held.out);
         charge(gate, flow, &held.out, trigger, now);
+        self.watch(id, flow, now);
         flow.added_delay.set(smooth(u64::from(flow.added_delay.get()), waited.0) as u32);
         self.ready.push_back((Action::Release(held.packet, edit(config, flow, &held.out)), waited));
     }
@@ -533,10 +553,8 @@ impl Scheduler {
         queue.tail = kept.last().copied().unwrap_or(NONE);
         if queue.head != NONE {
             queue.promoted = true;
-            if !queue.waiting || queue.level != 0 {
-                queue.waiting = true;
-                queue.level = 0;
-                self.levels[0].push_back(id);
+            if queue.turn == 0 || queue.level != 0 {
+                self.line_up(id, 0);
             }
         }
     }
@@ -546,16 +564,50 @@ impl Scheduler {
         self.ready.push_back((Action::Discard(packet), Span::ZERO));
     }
 
-    /// Looks for flows that owe and have been silent: their bytes were lost or never sent, and block the others.
+    /// Looks for flows that owe and have been silent: their bytes were lost or never sent, and block the others. Those that
+    /// were granted something here are looked at when it is time; the others, which got it while the gate was open, by a
+    /// scan now and then.
     fn void_silent<S: State>(&mut self, config: &Config, state: &S, now: Time) {
-        if now < self.next_scan {
-            return;
-        }
-        self.next_scan = now + Span(config.silence.0 / 2);
-        for id in 0..state.flow_count() {
-            if let Some(flow) = state.flow(FlowId(id)) {
-                void_if_silent(config, state.gate(), flow, now);
+        while now >= self.next_look {
+            let Some((&(id, since), flow)) = self.granted.front().and_then(|front| Some((front, state.flow(front.0)?)))
+            else {
+                self.next_look = Time::NEVER;
+                break;
+            };
+            let active = Time(flow.last_active.get());
+            let due = interval::silent_at(config, state.gate(), flow);
+            let watched = flow.owed.get() > 0 && (active > since || now < due);
+            if watched && active <= since {
+                self.next_look = due;
+                break;
             }
+            self.granted.pop_front();
+            if watched {
+                self.granted.push_back((id, active));
+            } else {
+                void_if_silent(config, state.gate(), flow, now);
+                self.flows[id.0 as usize].watched = false;
+            }
+        }
+        if now >= self.next_scan {
+            self.next_scan = now + Span(config.silence.0 / 2) + SCAN_COST * u64::from(state.flow_count());
+            for id in 0..state.flow_count() {
+                if let Some(flow) = state.flow(FlowId(id)) {
+                    void_if_silent(config, state.gate(), flow, now);
+                }
+            }
+        }
+    }
+
+    /// Keeps an eye on a flow that has been granted something.
+    fn watch(&mut self, id: FlowId, flow: &Flow, now: Time) {
+        let queue = &mut self.flows[id.0 as usize];
+        if flow.owed.get() > 0 && !queue.watched {
+            queue.watched = true;
+            if self.granted.is_empty() {
+                self.next_look = now;
+            }
+            self.granted.push_back((id, now));
         }
     }
 }

@@ -51,8 +51,18 @@ pub struct Gate {
     pub half_open: U64,
     /// Flows that divide the budget among them: asked and not yet answered, or sending.
     pub engaged: U64,
+    /// Most flows that were engaged at once of late: what turns are reckoned with (see [`crate::credit`]).
+    pub crowd: U64,
+    /// When `crowd` was last let fall, ns.
+    pub crowd_since: U64,
+    /// Smoothed time from a request to the first data of its response, ns.
+    pub response_delay: U64,
+    /// Payload of the response that was last seen to be complete, whosever it was; 0 when there was none.
+    pub usual_response: U64,
     /// Segments that arrived.
     pub arrivals: U64,
+    /// When data last arrived from any flow, ns.
+    pub last_data: U64,
     /// Wire bytes of data that arrived.
     pub bytes: U64,
     /// Data segments that arrived out of turn to fill a hole, or again: what loss looks like at the receiver.
@@ -122,6 +132,10 @@ pub mod flag {
     pub const REDUCED: u32 = 1 << 14;
     /// An ACK of the flow was held in the flow's own interval.
     pub const WAITED: u32 = 1 << 15;
+    /// All that was received ended with less than a whole segment.
+    pub const PARTIAL: u32 = 1 << 16;
+    /// A request has left and nothing has arrived since.
+    pub const ASKED: u32 = 1 << 17;
     /// Something has been received.
     pub const RECEIVED: u32 = 1 << 9;
     /// An ACK has been seen from our side: `released_ack` and `ack_high` are valid.
