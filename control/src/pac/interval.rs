@@ -169,7 +169,7 @@ fn drain(config: &Config, gate: &Gate) -> u64 {
 
 /// When the flow will have been silent for long enough, if it stays silent.
 pub(super) fn silent_at(config: &Config, gate: &Gate, flow: &Flow) -> Time {
-    Time(flow.last_active.get() + patience(config, gate, flow) + 1)
+    Time(flow.last_active.get().saturating_add(patience(config, gate, flow) + 1))
 }
 
 /// Voids what a silent flow owes; says whether it did.

@@ -335,13 +335,13 @@ impl Scheduler {
         self.levels[level].push_back((id, self.turns));
     }
 
-    /// The flow whose packet leaves next, and whether that is its turn: the first of the highest level, or the one that would
-    /// else wait for too long. Flows that have outgrown their level sink on the way.
-    fn front(&mut self, config: &Config, state: &impl State, now: Time) -> Option<(FlowId, bool)> {
+    /// The flow whose turn it is: the first of the highest level, or the one that would else wait for too long. Flows that
+    /// have outgrown their level sink on the way.
+    fn front(&mut self, config: &Config, state: &impl State, now: Time) -> Option<FlowId> {
         let (age, patience) =
             if config.credit { (Age::Request, config.max_hold.0 / 4) } else { (Age::Ack, config.max_hold.0 / 2) };
         if let Some((id, _)) = self.oldest(age, Span(patience), now) {
-            return Some((id, false));
+            return Some(id);
         }
         for level in 0..config.levels() {
             while let Some(&(id, turn)) = self.levels[level].front() {
@@ -349,7 +349,7 @@ impl Scheduler {
                 let valid = queue.turn == turn && queue.head != NONE;
                 let sunk = state.flow(id).map_or(level, |flow| config.level_of(flow.size.get()));
                 if valid && (queue.promoted || sunk <= level) {
-                    return Some((id, true));
+                    return Some(id);
                 }
                 self.levels[level].pop_front();
                 if valid {
@@ -365,7 +365,7 @@ impl Scheduler {
     /// Algorithm 1, lines 10-14: releases the next ACK if the budget allows, else asks to be woken when it does.
     fn release_next<S: State>(&mut self, config: &Config, state: &S, now: Time) -> bool {
         let gate = state.gate();
-        let Some((id, in_turn)) = self.front(config, state, now) else { return false };
+        let Some(id) = self.front(config, state, now) else { return false };
         let (Some(flow), queue) = (state.flow(id), self.flows[id.0 as usize]) else { return false };
         let held = self.slots[queue.head as usize];
         let current = held.generation == flow.generation.get();
@@ -382,9 +382,7 @@ impl Scheduler {
             gate.wanted.take();
         }
         self.release_head(config, gate, flow, id, now, |stats| &mut stats.released);
-        if in_turn {
-            self.flows[id.0 as usize].turn = 0;
-        }
+        self.flows[id.0 as usize].turn = 0;
         self.wait(config, flow, id);
         true
     }
