@@ -44,6 +44,8 @@ enum class { CLASS_ACK, CLASS_HANDSHAKE, CLASS_REQUEST, CLASS_URGENT, CLASS_STAL
 #define FLOW_SCALE_KNOWN (1u << 13)
 #define FLOW_REDUCED (1u << 14)
 #define FLOW_WAITED (1u << 15)
+#define FLOW_PARTIAL (1u << 16)
+#define FLOW_ASKED (1u << 17)
 
 struct gate {
 	__u64 owed;
@@ -64,7 +66,12 @@ struct gate {
 	__u64 smooth_in_flight;
 	__u64 half_open;
 	__u64 engaged;
+	__u64 crowd;
+	__u64 crowd_since;
+	__u64 response_delay;
+	__u64 usual_response;
 	__u64 arrivals;
+	__u64 last_data;
 	__u64 bytes;
 	__u64 lost;
 	__u64 passed;

@@ -20,6 +20,7 @@
 #define TURNS 4
 #define LEAST_SHARES 2
 #define BUDGETS_PER_TURN 64
+#define CROWD_STEP 100000000ull
 #define SWAP_TRIES 16
 
 const volatile struct settings settings;
@@ -156,6 +157,14 @@ static __always_inline void lower_flags(struct flow *flow, __u32 bits)
 		__sync_fetch_and_and(&flow->flags, ~bits);
 }
 
+static __always_inline void put_flags(struct flow *flow, __u32 bits, bool on)
+{
+	if (on)
+		raise_flags(flow, bits);
+	else
+		lower_flags(flow, bits);
+}
+
 static __always_inline bool any_flag(const struct flow *flow, __u32 bits)
 {
 	return get32(&flow->flags) & bits;
@@ -227,12 +236,24 @@ static __always_inline void correct(__u64 now_bandwidth, __u64 usual, __u64 mark
 	}
 }
 
+static __always_inline void forget_crowd(__u64 now)
+{
+	__u64 elapsed = since(now, get64(&gate.crowd_since)), crowd = get64(&gate.crowd);
+
+	if (elapsed < CROWD_STEP)
+		return;
+	crowd = elapsed >= 10 * CROWD_STEP ? 0 : crowd - crowd / 8;
+	set64(&gate.crowd, max_u64(crowd, get64(&gate.engaged)));
+	set64(&gate.crowd_since, now);
+}
+
 /* Once per control interval: kept out of line, away from the path of every packet. */
-SUBPROGRAM int end_interval(__u64 elapsed)
+SUBPROGRAM int end_interval(__u64 elapsed, __u64 now)
 {
 	__u64 bytes, frames, marked, charged, charged_before, now_bandwidth, usual, owed, written_off;
 	bool held;
 
+	forget_crowd(now);
 	bytes = take64(&gate.interval_bytes);
 	frames = take64(&gate.interval_frames);
 	marked = min_u64(take64(&gate.interval_marked), frames);
@@ -282,7 +303,7 @@ static __always_inline void roll(__u64 now)
 	    !replace64(&gate.interval_start, start, now))
 		return;
 	set64(&gate.interval, get64(&gate.mean_rtt) + drain());
-	end_interval(elapsed);
+	end_interval(elapsed, now);
 }
 
 static __always_inline void note_rtt(__u64 rtt)
@@ -331,6 +352,8 @@ static __always_inline bool engage(struct flow *flow)
 		return false;
 	raise_flags(flow, FLOW_ENGAGED);
 	add64(&gate.engaged, 1);
+	if (get64(&gate.crowd) < get64(&gate.engaged))
+		set64(&gate.crowd, get64(&gate.engaged));
 	return true;
 }
 
@@ -382,11 +405,35 @@ static __always_inline __u32 later(__u32 a, __u32 b)
 static __always_inline __u32 share(const struct flow *flow)
 {
 	__u64 mss = max_u32(get32(&flow->mss), 1);
-	__u64 engaged = get64(&gate.engaged);
-	__u64 wire = get64(&gate.threshold) / max_u64(min_u64(max_u64(engaged, LEAST_SHARES), TURNS), engaged / BUDGETS_PER_TURN);
+	__u64 engaged = get64(&gate.engaged), crowd = get64(&gate.crowd);
+	__u64 wire = get64(&gate.threshold) / max_u64(min_u64(max_u64(engaged, LEAST_SHARES), TURNS), crowd / BUDGETS_PER_TURN);
 	__u64 payload = wire * mss / (mss + get32(&flow->header));
 
 	return min_u64(max_u64(payload / mss, LEAST_SEGMENTS) * mss, 1u << 30);
+}
+
+static __always_inline bool crowded(const struct flow *flow)
+{
+	return get64(&gate.crowd) * flow_wire(flow, LEAST_SEGMENTS * get32(&flow->mss)) >
+	       get64(&gate.threshold) * BUDGETS_PER_TURN;
+}
+
+static __always_inline __u64 expected(const struct flow *flow)
+{
+	__u64 last = get32(&flow->last_response);
+
+	return last == 0 ? get64(&gate.usual_response) : last;
+}
+
+static __always_inline __u64 lacking(const struct flow *flow, __u32 ack)
+{
+	__u64 size = get64(&flow->size), response = expected(flow), lacking;
+	__u32 mss = max_u32(get32(&flow->mss), 1);
+
+	if (size >= response)
+		return ~0ull;
+	lacking = response - size + (any_flag(flow, FLOW_RECEIVED) ? ahead_of(get32(&flow->received), ack) : 0);
+	return crowded(flow) ? lacking : max_u64(div_ceil(lacking, mss), LEAST_SEGMENTS) * mss;
 }
 
 static __always_inline __u32 remaining(const struct flow *flow, __u32 ack)
@@ -398,11 +445,17 @@ static __always_inline __u32 remaining(const struct flow *flow, __u32 ack)
 static __always_inline bool has_no_more(const struct flow *flow)
 {
 	__u32 flags = get32(&flow->flags);
-	bool pushed = settings.push_ends_response && flags & FLOW_PUSHED &&
-		      (!(flags & FLOW_PUSHES_MIDWAY) || get64(&flow->size) == get32(&flow->last_response)) &&
-		      (get32(&flow->last_response) > 0 || !governs(flow));
+	bool governed = governs(flow), first = governed && get32(&flow->last_response) == 0;
+	__u64 response = governed ? expected(flow) : get32(&flow->last_response);
+	bool believed = get64(&flow->size) == response || (!first && !(flags & FLOW_PUSHES_MIDWAY));
+	bool pushed = settings.push_ends_response && flags & FLOW_PUSHED && believed;
 
 	return (pushed || flags & FLOW_PEER_DONE) && !(flags & FLOW_RECOVERING);
+}
+
+static __always_inline bool at_edge(const struct flow *flow)
+{
+	return remaining(flow, get32(&flow->received)) < get32(&flow->mss);
 }
 
 static __always_inline bool can_go_on(const struct flow *flow, __u32 ack)
@@ -435,9 +488,14 @@ static __always_inline __u32 least(const struct flow *flow, const struct outgoin
 
 static __always_inline __u32 grant(const struct flow *flow, const struct outgoing *out)
 {
-	if ((any_flag(flow, FLOW_PUSHED) && out->ack == get32(&flow->received)) || out->class == CLASS_HANDSHAKE)
+	bool may_have_ended = any_flag(flow, FLOW_PUSHED) && out->ack == get32(&flow->received);
+	bool among_many = out->class == CLASS_REQUEST && get64(&gate.engaged) > TURNS;
+
+	if (out->class == CLASS_HANDSHAKE && !any_flag(flow, FLOW_HALF_OPEN) && !out->data && crowded(flow))
+		return out->ack;
+	if (may_have_ended || among_many || out->class == CLASS_HANDSHAKE)
 		return least(flow, out);
-	return edge_at(out, share(flow));
+	return edge_at(out, min_u64(share(flow), lacking(flow, out->ack)));
 }
 
 static __always_inline void price(const struct flow *flow, const struct outgoing *out, __u32 to,
@@ -459,10 +517,7 @@ static __always_inline void credit_trigger(const struct flow *flow, const struct
 	__u32 to = kept_edge(flow, out);
 
 	if ((out->class == CLASS_ACK || out->class == CLASS_DATA) && has_no_more(flow)) {
-		bool crowd = get64(&gate.engaged) * flow_wire(flow, LEAST_SEGMENTS * get32(&flow->mss)) >
-			     get64(&gate.threshold) * BUDGETS_PER_TURN;
-
-		trigger->edge = crowd && !out->repeated ? to : later(least(flow, out), to);
+		trigger->edge = crowded(flow) && !out->repeated ? to : later(least(flow, out), to);
 		trigger->moves_edge = true;
 		return;
 	}
@@ -555,8 +610,10 @@ static __always_inline void end_response(struct flow *flow)
 {
 	__u64 size = take64(&flow->size);
 
-	if (size > 0)
+	if (size > 0) {
+		set64(&gate.usual_response, size);
 		set32(&flow->last_response, size > ~0u ? ~0u : size);
+	}
 	set64(&flow->interval_start, 0);
 	set64(&flow->last_bandwidth, 0);
 }
@@ -602,11 +659,16 @@ SUBPROGRAM int receive(struct flow *flow, const struct segment *segment, __u64 n
 		return 0;
 	wire = wire_bytes(segment);
 	pay(flow, segment);
+	set64(&gate.last_data, now);
 	add64(&gate.bytes, wire);
 	add64(&gate.interval_bytes, wire);
 	add64(&gate.interval_frames, segment->frames);
 	pause = since(now, get64(&flow->last_active));
 	set64(&flow->last_active, now);
+	if (any_flag(flow, FLOW_ASKED)) {
+		lower_flags(flow, FLOW_ASKED);
+		set64(&gate.response_delay, smooth(get64(&gate.response_delay), min_u64(pause, LONGEST_RTT)));
+	}
 	set32(&flow->header, segment->header);
 	frame = segment->payload / max_u32(segment->frames, 1);
 	if (frame > get32(&flow->mss))
@@ -619,7 +681,7 @@ SUBPROGRAM int receive(struct flow *flow, const struct segment *segment, __u64 n
 	end = segment_end(segment);
 	if (!any_flag(flow, FLOW_RECEIVED) || seq_distance(end, get32(&flow->received)) > 0) {
 		if (any_flag(flow, FLOW_PUSHED)) {
-			bool stopped = governs(flow) && remaining(flow, get32(&flow->received)) < get32(&flow->mss);
+			bool stopped = governs(flow) && at_edge(flow);
 
 			if (!stopped && pause > longest_pause(flow))
 				end_response(flow);
@@ -630,10 +692,8 @@ SUBPROGRAM int receive(struct flow *flow, const struct segment *segment, __u64 n
 		set32(&flow->received, end);
 		raise_flags(flow, FLOW_RECEIVED);
 		note_flight(flow, end);
-		if (segment->flags & PSH)
-			raise_flags(flow, FLOW_PUSHED);
-		else
-			lower_flags(flow, FLOW_PUSHED);
+		put_flags(flow, FLOW_PUSHED, segment->flags & PSH);
+		put_flags(flow, FLOW_PARTIAL, segment->payload % max_u32(get32(&flow->mss), 1) > 0);
 		if (segment->flags & FIN)
 			raise_flags(flow, FLOW_CLOSING | FLOW_PEER_DONE);
 		if (has_no_more(flow)) {
@@ -805,6 +865,8 @@ SUBPROGRAM int charge(struct flow *flow, const struct outgoing *out, const struc
 		engage(flow);
 		owe(flow, trigger->wire);
 		set64(&flow->last_active, now);
+		if (out->class == CLASS_REQUEST)
+			raise_flags(flow, FLOW_ASKED);
 	}
 	if (trigger->moves_edge)
 		set32(&flow->edge, trigger->edge);
@@ -899,10 +961,7 @@ SUBPROGRAM int classify(struct flow *flow, const struct segment *segment, __u64 
 	same_window = get32(&flow->last_window) == segment->window;
 	was_zero = flags & FLOW_ZERO_WINDOW;
 	set32(&flow->last_window, segment->window);
-	if (segment->window == 0)
-		raise_flags(flow, FLOW_ZERO_WINDOW);
-	else if (was_zero)
-		lower_flags(flow, FLOW_ZERO_WINDOW);
+	put_flags(flow, FLOW_ZERO_WINDOW, segment->window == 0);
 	if (seen && seq_distance(segment->ack, high) < 0)
 		return CLASS_NONE;
 	set32(&flow->ack_high, segment->ack);
