@@ -3,13 +3,15 @@
 //!
 //! Needs root and a kernel that can load the programs; says so and passes where it cannot.
 
+mod replay;
+
 use std::fmt::Debug;
 
 use ackgate_control::flow::{FlowKey, opens};
 use ackgate_control::pac::{
     Class, Config, Decision, Flow, Gate, Growth, Hold, Requests, RttMethod, Scheduler, State, account,
 };
-use ackgate_control::policy::{Action, FlowId};
+use ackgate_control::policy::{Action, FlowId, PacketId};
 use ackgate_control::segment::{Flags, Segment};
 use ackgate_control::seq::SeqNumber;
 use ackgate_control::units::{Span, Time};
@@ -85,6 +87,8 @@ pub(crate) struct Pair {
     /// Over the programs' state, and over the model's.
     schedulers: [Scheduler; 2],
     arrivals: Vec<Arrival>,
+    /// The programs' name of the packet that was held last.
+    newest: Option<PacketId>,
     now: Time,
 }
 
@@ -102,11 +106,16 @@ impl Pair {
         let reader = Reader::new(&datapath).unwrap();
         let model = Model { gate: Gate::new(&config), flows: Vec::new(), keys: Vec::new() };
         let schedulers = [Scheduler::default(), Scheduler::default()];
-        Some(Self { config, datapath, reader, model, schedulers, arrivals: Vec::new(), now: Time(1_000_000_000) })
+        let arrivals = Vec::new();
+        Some(Self { config, datapath, reader, model, schedulers, arrivals, newest: None, now: Time(1_000_000_000) })
     }
 
     pub(crate) fn wait(&mut self, span: Span) {
-        self.now += span;
+        self.set_time(self.now + span);
+    }
+
+    fn set_time(&mut self, now: Time) {
+        self.now = now;
         let shared = self.datapath.shared();
         shared.fixed_clock().set(self.now.0);
         shared.gate().heartbeat.set(self.now.0);
@@ -155,6 +164,7 @@ impl Pair {
         same("verdict", &returned, &if held.is_some() { TAKEN } else { PASSED })?;
         same("frame", &after, &expected)?;
         same("record", &arrival.map(|a| (a.flow, a.out, a.time)), &held.map(|(id, out)| (id, out, self.now)))?;
+        self.newest = arrival.map(|arrival| arrival.packet);
         if let (Some(arrival), Some((id, out))) = (arrival, held) {
             let [kernel, model] = &mut self.schedulers;
             kernel.enqueue(&self.config, self.datapath.shared(), arrival.flow, arrival.packet, arrival.out, self.now);
@@ -167,17 +177,19 @@ impl Pair {
     /// Lets both schedulers release what may leave.
     pub(crate) fn release(&mut self) -> Result<Vec<Action>, String> {
         let mut actions = Vec::new();
-        let [kernel, model] = &mut self.schedulers;
-        loop {
-            let expected = model.poll(&self.config, &self.model, self.now);
-            same("action", &kernel.poll(&self.config, self.datapath.shared(), self.now), &expected)?;
-            match expected {
-                Some((action, _)) => actions.push(action),
-                None => break,
-            }
+        while let Some(action) = self.release_one()? {
+            actions.push(action);
         }
         self.compare()?;
         Ok(actions)
+    }
+
+    /// Lets both schedulers release one packet, if one may leave.
+    fn release_one(&mut self) -> Result<Option<Action>, String> {
+        let [kernel, model] = &mut self.schedulers;
+        let expected = model.poll(&self.config, &self.model, self.now);
+        same("action", &kernel.poll(&self.config, self.datapath.shared(), self.now), &expected)?;
+        Ok(expected.map(|(action, _)| action))
     }
 
     fn compare(&self) -> Result<(), String> {

@@ -10,7 +10,7 @@ pub mod observer;
 pub mod output;
 pub mod report;
 pub mod scenario;
-mod settings;
+pub mod settings;
 mod shim;
 pub mod sweep;
 pub mod tcp;

@@ -3,7 +3,8 @@
 //! A run is generic over its observer, so that nothing is spent on what nobody looks at: with [`Nobody`] every call
 //! compiles to nothing. Observers cannot change a run.
 
-use ackgate_control::segment::Segment;
+use ackgate_control::policy::{Action, FlowId, PacketId, Verdict};
+use ackgate_control::segment::{Edit, Segment};
 use ackgate_control::seq::SeqNumber;
 use ackgate_control::units::{Span, Time};
 
@@ -111,6 +112,34 @@ pub struct Gate {
     pub held: u32,
 }
 
+/// What a scheme in a host's shim slot was told, and what it answered, in the order in which it happened: enough to
+/// drive another instance of it through the same run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// A segment arrived from the network, and goes to TCP with this change.
+    Ingress {
+        /// The scheme's number of the connection.
+        flow: FlowId,
+        /// As it came.
+        segment: Segment,
+        /// What is changed.
+        edit: Edit,
+    },
+    /// TCP sent a segment.
+    Egress {
+        /// The scheme's number of the connection.
+        flow: FlowId,
+        /// As TCP sent it.
+        segment: Segment,
+        /// The handle under which it is held, if it is.
+        packet: PacketId,
+        /// What becomes of it.
+        verdict: Verdict,
+    },
+    /// The scheme was asked what is to be done with held packets, until it said nothing.
+    Poll(Option<Action>),
+}
+
 /// Sees a run from inside. All methods do nothing unless implemented; times never decrease from call to call.
 pub trait Observer {
     /// Whether a run should make any of the calls below.
@@ -150,6 +179,11 @@ pub trait Observer {
     /// The state of the scheme at a receiver (host number) changed.
     fn gate(&mut self, now: Time, host: u32, state: &Gate) {
         let _ = (now, host, state);
+    }
+
+    /// The scheme of a host (number) was driven one step on.
+    fn shim(&mut self, now: Time, host: u32, step: &Step) {
+        let _ = (now, host, step);
     }
 
     /// A round (or epoch) of the main workload begins.
@@ -203,6 +237,10 @@ impl<O: Observer> Observer for Option<O> {
         self.iter_mut().for_each(|observer| observer.gate(now, host, state));
     }
 
+    fn shim(&mut self, now: Time, host: u32, step: &Step) {
+        self.iter_mut().for_each(|observer| observer.shim(now, host, step));
+    }
+
     fn round_begins(&mut self, now: Time, round: u32) {
         self.iter_mut().for_each(|observer| observer.round_begins(now, round));
     }
@@ -249,6 +287,11 @@ impl<A: Observer, B: Observer> Observer for (A, B) {
     fn gate(&mut self, now: Time, host: u32, state: &Gate) {
         self.0.gate(now, host, state);
         self.1.gate(now, host, state);
+    }
+
+    fn shim(&mut self, now: Time, host: u32, step: &Step) {
+        self.0.shim(now, host, step);
+        self.1.shim(now, host, step);
     }
 
     fn round_begins(&mut self, now: Time, round: u32) {

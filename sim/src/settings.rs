@@ -18,8 +18,9 @@ pub(crate) fn buffer_bytes(scenario: &Scenario) -> u64 {
     }
 }
 
-/// PAC, or PAC with exact credit.
-pub(crate) fn pac(scenario: &Scenario) -> pac::Config {
+/// PAC, or PAC with exact credit, of a scenario whose presets are [resolved](Scenario::resolved).
+#[must_use]
+pub fn pac(scenario: &Scenario) -> pac::Config {
     let parameters = &scenario.pac;
     let buffer = parameters.threshold.unwrap_or_else(|| buffer_bytes(scenario));
     let mut config = pac::Config::new(buffer);

@@ -9,7 +9,7 @@ use ackgate_control::units::Span;
 
 use crate::engine::Ps;
 use crate::net::{Packet, Route, Side};
-use crate::observer::{self, Congestion, DropReason, Endpoint, Gate, Interface, Observer, Point, Way};
+use crate::observer::{self, Congestion, DropReason, Endpoint, Gate, Interface, Observer, Point, Step, Way};
 
 /// Passes what happens to an observer; costs nothing when it does not look.
 pub(crate) struct Watch<'a, O> {
@@ -128,6 +128,12 @@ impl<'a, O: Observer> Watch<'a, O> {
 
     pub(crate) fn gate(&mut self, now: Ps, host: u32, state: &Gate) {
         self.observer.gate(now.to_time(), host, state);
+    }
+
+    pub(crate) fn shim(&mut self, now: Ps, host: u32, step: &Step) {
+        if O::ENABLED {
+            self.observer.shim(now.to_time(), host, step);
+        }
     }
 
     pub(crate) fn round_begins(&mut self, now: Ps, round: u32) {

@@ -2,7 +2,7 @@
 
 use crate::engine::{Ps, prefetch, prefetch_all};
 use crate::net::{NIL, Packet, Route, Side};
-use crate::observer::{Congestion, Observer};
+use crate::observer::{Congestion, Observer, Step};
 use crate::tcp::TcpConfig;
 use crate::watch::Known;
 
@@ -42,6 +42,7 @@ impl<O: Observer> World<'_, O> {
         if shim != NIL {
             let segment = packet.segment(config.announced_mss, config.wscale, self.trailer);
             let edit = self.shims[shim as usize].policy().handle_ingress(now.to_time(), known_as, &segment);
+            self.watch.shim(now, shim, &Step::Ingress { flow: known_as, segment, edit });
             apply(edit, packet);
         }
         if packet.life != connection.life {

@@ -5,7 +5,7 @@ use ackgate_control::segment::{Edit, Flags};
 
 use crate::engine::Ps;
 use crate::net::{NIL, Packet, Side};
-use crate::observer::{DropReason, Observer};
+use crate::observer::{DropReason, Observer, Step};
 
 use super::World;
 use super::event::Event;
@@ -23,7 +23,10 @@ impl<O: Observer> World<'_, O> {
         let packet = &self.slab[handle];
         let config = &self.configs[usize::from(self.connections[packet.flow as usize].config)];
         let segment = packet.segment(config.announced_mss, config.wscale, self.trailer);
-        match slot.policy().handle_egress(self.now.to_time(), known_as, &segment, PacketId(handle)) {
+        let verdict = slot.policy().handle_egress(self.now.to_time(), known_as, &segment, PacketId(handle));
+        let step = Step::Egress { flow: known_as, segment, packet: PacketId(handle), verdict };
+        self.watch.shim(self.now, shim, &step);
+        match verdict {
             Verdict::Pass(edit) => {
                 apply(edit, &mut self.slab[handle]);
                 self.inject(self.now, handle);
@@ -47,7 +50,9 @@ impl<O: Observer> World<'_, O> {
 
     fn drain(&mut self, host: u32) {
         while let Some(slot) = self.shims.get_mut(host as usize) {
-            let Some(action) = slot.policy().poll_action(self.now.to_time()) else {
+            let action = slot.policy().poll_action(self.now.to_time());
+            self.watch.shim(self.now, host, &Step::Poll(action));
+            let Some(action) = action else {
                 let timeout =
                     slot.policy().poll_timeout().map_or(Ps::NEVER, Ps::from_time).max(self.now + Ps::nanos(1));
                 if timeout < slot.timer_at {
