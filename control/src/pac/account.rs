@@ -227,17 +227,21 @@ fn receive(config: &Config, gate: &Gate, flow: &Flow, segment: &Segment, now: Ti
     if !flow.flags.any(flag::RECEIVED) || end.after(received) {
         if flow.flags.any(flag::PUSHED) {
             // Unasked data after a PSH: a new message if it comes after a pause that was the sender's own, else the PSH
-            // was in mid-stream.
-            let stopped = credit::governs(config, flow) && credit::at_edge(flow);
+            // was in mid-stream. A sender that waits to be asked does not begin by itself.
+            let stopped =
+                if credit::governs(config, flow) { credit::at_edge(flow) } else { flow.flags.any(flag::ASKS) };
             if !stopped && pause > interval::longest_pause(config, gate, flow) {
                 end_response(gate, flow);
             } else {
                 flow.flags.raise(flag::PUSHES_MIDWAY);
             }
         }
-        flow.size.add(u64::from(segment.payload));
+        // With the holes, which retransmissions will fill.
+        let known = flow.flags.any(flag::RECEIVED);
+        flow.size.add(u64::from(if known { end.ahead_of(received) } else { segment.payload }));
         flow.received.set(end.0);
         flow.flags.raise(flag::RECEIVED);
+        flow.flags.lower(flag::DRY);
         note_flight(flow, end);
         flow.flags.put(flag::PUSHED, segment.flags.has(Flags::PSH));
         flow.flags.put(flag::PARTIAL, !segment.payload.is_multiple_of(flow.mss.get().max(1)));
@@ -292,7 +296,8 @@ fn end_response(gate: &Gate, flow: &Flow) {
 }
 
 /// Whether the sender has told that nothing follows what has been received: by a FIN, or by a PSH, if the flow's
-/// PSHs have not been followed by more so far, or if this one stands where the last response ended, too.
+/// PSHs have not been followed by more so far, if this one stands where the last response ended, too, or if what was
+/// released since then brought nothing.
 /// Under exact credit the PSHs of a flow's first response are only believed where others' responses ended: Linux sets one
 /// every half window, with the rest of the burst right behind it.
 pub(crate) fn has_no_more(config: &Config, gate: &Gate, flow: &Flow) -> bool {
@@ -300,7 +305,8 @@ pub(crate) fn has_no_more(config: &Config, gate: &Gate, flow: &Flow) -> bool {
     let governed = credit::governs(config, flow);
     let response = if governed { credit::expected(gate, flow) } else { u64::from(flow.last_response.get()) };
     let first = governed && flow.last_response.get() == 0;
-    let believed = flow.size.get() == response || (!first && flags & flag::PUSHES_MIDWAY == 0);
+    let believed =
+        flow.size.get() == response || flags & flag::DRY != 0 || (!first && flags & flag::PUSHES_MIDWAY == 0);
     let pushed = config.push_ends_response && flags & flag::PUSHED != 0 && believed;
     (pushed || flags & flag::PEER_DONE != 0) && flags & flag::RECOVERING == 0
 }
@@ -471,7 +477,9 @@ fn ack_class(flow: &Flow, segment: &Segment, repeated: bool, same_window: bool, 
         }
     }
     let hole = SeqNumber(flow.received.get()).after(segment.ack);
-    let duplicate = segment.sack || (repeated && same_window && hole && flags & flag::RECEIVED != 0);
+    // Without a hole a SACK block can only report a duplicate (RFC 2883): it tells the sender that its timer or its tail
+    // loss probe was too early, and may wait in line with the ACK that the timer did not wait for.
+    let duplicate = hole && flags & flag::RECEIVED != 0 && (segment.sack || (repeated && same_window));
     if duplicate && flags & flag::RECOVERING == 0 {
         // The receiver's view of RFC 6582: recovery lasts until all that had arrived by now is acknowledged.
         flow.flags.raise(flag::RECOVERING);
@@ -510,6 +518,7 @@ fn reduces(flow: &Flow, out: &Outgoing) -> bool {
 fn data_class(config: &Config, gate: &Gate, flow: &Flow, segment: &Segment, now: Time) -> Class {
     let received_all = !flow.flags.any(flag::RECEIVED) || flow.received.get() == segment.ack.0;
     let quiet = now.since(Time(flow.last_active.get())).0 > interval::longest_pause(config, gate, flow);
+    flow.flags.raise(flag::ASKS);
     let idle = received_all && (quiet || flow.owed.get() == 0 || flow.flags.any(flag::PUSHED));
     flow.flags.lower(flag::PUSHED);
     if !idle {

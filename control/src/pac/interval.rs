@@ -177,6 +177,9 @@ pub fn void_if_silent(config: &Config, gate: &Gate, flow: &Flow, now: Time) -> b
     if (flow.owed.get() == 0 && !flow.flags.any(flag::ENGAGED)) || now < silent_at(config, gate, flow) {
         return false;
     }
+    if !config.credit && flow.owed.get() > 0 && flow.flags.any(flag::PUSHED) {
+        flow.flags.raise(flag::DRY);
+    }
     void(gate, flow);
     if flow.held.get() == 0 {
         disengage(gate, flow);

@@ -136,6 +136,10 @@ pub mod flag {
     pub const PARTIAL: u32 = 1 << 16;
     /// A request has left and nothing has arrived since.
     pub const ASKED: u32 = 1 << 17;
+    /// We have sent data, such as a request: a response begins with the next, not with a pause.
+    pub const ASKS: u32 = 1 << 18;
+    /// All that was received ended with a PSH, and what was released since then brought nothing: nothing follows.
+    pub const DRY: u32 = 1 << 19;
     /// Something has been received.
     pub const RECEIVED: u32 = 1 << 9;
     /// An ACK has been seen from our side: `released_ack` and `ack_high` are valid.

@@ -447,7 +447,8 @@ static __always_inline bool has_no_more(const struct flow *flow)
 	__u32 flags = get32(&flow->flags);
 	bool governed = governs(flow), first = governed && get32(&flow->last_response) == 0;
 	__u64 response = governed ? expected(flow) : get32(&flow->last_response);
-	bool believed = get64(&flow->size) == response || (!first && !(flags & FLOW_PUSHES_MIDWAY));
+	bool believed = get64(&flow->size) == response || flags & FLOW_DRY ||
+			(!first && !(flags & FLOW_PUSHES_MIDWAY));
 	bool pushed = settings.push_ends_response && flags & FLOW_PUSHED && believed;
 
 	return (pushed || flags & FLOW_PEER_DONE) && !(flags & FLOW_RECOVERING);
@@ -681,16 +682,17 @@ SUBPROGRAM int receive(struct flow *flow, const struct segment *segment, __u64 n
 	end = segment_end(segment);
 	if (!any_flag(flow, FLOW_RECEIVED) || seq_distance(end, get32(&flow->received)) > 0) {
 		if (any_flag(flow, FLOW_PUSHED)) {
-			bool stopped = governs(flow) && at_edge(flow);
+			bool stopped = governs(flow) ? at_edge(flow) : any_flag(flow, FLOW_ASKS);
 
 			if (!stopped && pause > longest_pause(flow))
 				end_response(flow);
 			else
 				raise_flags(flow, FLOW_PUSHES_MIDWAY);
 		}
-		add64(&flow->size, segment->payload);
+		add64(&flow->size, any_flag(flow, FLOW_RECEIVED) ? ahead_of(end, get32(&flow->received)) : segment->payload);
 		set32(&flow->received, end);
 		raise_flags(flow, FLOW_RECEIVED);
+		lower_flags(flow, FLOW_DRY);
 		note_flight(flow, end);
 		put_flags(flow, FLOW_PUSHED, segment->flags & PSH);
 		put_flags(flow, FLOW_PARTIAL, segment->payload % max_u32(get32(&flow->mss), 1) > 0);
@@ -895,7 +897,7 @@ SUBPROGRAM int ack_class(struct flow *flow, const struct segment *segment, bool 
 			return CLASS_STALE;
 	}
 	hole = seq_distance(get32(&flow->received), segment->ack) > 0;
-	duplicate = segment->sack || (repeated && same_window && hole && flags & FLOW_RECEIVED);
+	duplicate = hole && flags & FLOW_RECEIVED && (segment->sack || (repeated && same_window));
 	if (duplicate && !(flags & FLOW_RECOVERING)) {
 		raise_flags(flow, FLOW_RECOVERING);
 		reduce(flow, get32(&flow->received));
@@ -923,6 +925,7 @@ SUBPROGRAM int data_class(struct flow *flow, const struct segment *segment, __u6
 		return 0;
 	received_all = !any_flag(flow, FLOW_RECEIVED) || get32(&flow->received) == segment->ack;
 	quiet = since(now, get64(&flow->last_active)) > longest_pause(flow);
+	raise_flags(flow, FLOW_ASKS);
 	idle = received_all && (quiet || get32(&flow->owed) == 0 || any_flag(flow, FLOW_PUSHED));
 	lower_flags(flow, FLOW_PUSHED);
 	if (!idle)
