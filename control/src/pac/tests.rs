@@ -399,6 +399,40 @@ fn genuine_duplicates_and_sack_do_not_wait() {
 }
 
 #[test]
+fn a_report_of_a_duplicate_waits_in_line() {
+    // RFC 2883: a SACK block without a hole says that a retransmission was not needed.
+    let mut host = Host::new(config());
+    host.connect(0);
+    host.connect(1);
+    host.data(0, 1, MSS);
+    host.fill(1);
+    let held = host.ack(0, 1 + MSS);
+    host.data(0, 1, MSS);
+    let report = host.send(0, Segment { sack: true, ..pure_ack(1 + MSS) });
+    assert!(!host.has_left(held) && !host.has_left(report));
+    assert!(!host.pac.flow(FlowId(0)).unwrap().flags.any(state::flag::RECOVERING));
+}
+
+#[test]
+fn what_brings_nothing_after_a_push_is_the_end() {
+    // A first response whose PSHs have turned out to stand in mid-stream: silence after a release tells that it is over.
+    let mut host = Host::new(Config { push_ends_response: true, ..config() });
+    host.connect(0);
+    for i in 0..4 {
+        host.receive(0, Segment { flags: Flags::ACK | Flags::PSH, ..data(1 + i * MSS, MSS) });
+    }
+    host.ack(0, 1 + MSS);
+    assert_eq!(host.in_flight(), 2 * FRAME);
+    host.wait(Span::millis(3));
+    assert!(interval::void_if_silent(&host.pac.config, &host.pac.state.gate, &host.pac.state.flows[0], host.now));
+    host.ack(0, 1 + 4 * MSS);
+    assert_eq!(host.in_flight(), 0);
+    host.data(0, 1 + 4 * MSS, MSS);
+    host.ack(0, 1 + 5 * MSS);
+    assert!(host.in_flight() > 0, "it was not the end");
+}
+
+#[test]
 fn partial_acks_do_not_wait_until_recovery_ends() {
     let mut host = Host::new(config());
     host.connect(0);
