@@ -91,6 +91,8 @@ enum HoldChoice {
     Ring,
     /// Redirected to a virtual device that the daemon reads.
     Redirect,
+    /// Left in the kernel, in a netfilter queue (needs iptables).
+    Nfqueue,
 }
 
 /// How the programs are attached.
@@ -218,6 +220,7 @@ fn options(arguments: &Arguments) -> anyhow::Result<Options> {
         HoldChoice::Auto => hold::Choice::Auto,
         HoldChoice::Ring => hold::Choice::Ring,
         HoldChoice::Redirect => hold::Choice::Redirect,
+        HoldChoice::Nfqueue => hold::Choice::NfQueue,
     };
     options.attach = match arguments.attach {
         AttachChoice::Auto => attach::Choice::Auto,

@@ -51,8 +51,8 @@ struct Run {
 }
 
 impl Run {
-    fn start(world: &World, attach: &str) -> Self {
-        let arguments = ["run", "--dev", DEVICE, "--buffer", "8000", "--json", "--attach", attach];
+    fn start(world: &World, how: &[&str]) -> Self {
+        let arguments = [&["run", "--dev", DEVICE, "--buffer", "8000", "--json"], how].concat();
         let mut child = world.receiver(|| ackgate(&arguments).spawn()).unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap());
         let mut run = Self { child, lines };
@@ -122,7 +122,7 @@ fn incast(world: &World, midway: impl FnOnce() + Send) {
 fn a_device_has_one_guard_and_ctrl_c_ends_it() {
     let Some(world) = World::new() else { return };
     let before = world.receiver_state();
-    let run = Run::start(&world, "auto");
+    let run = Run::start(&world, &[]);
     let second = world.receiver(|| ackgate(&["run", "--dev", DEVICE, "--buffer", "96KB"]).output()).unwrap();
     refused(&second, "is guarded already");
     incast(&world, || ());
@@ -134,9 +134,15 @@ fn a_device_has_one_guard_and_ctrl_c_ends_it() {
 #[test]
 fn a_kill_in_the_middle_of_an_incast_hurts_no_connection() {
     let Some(world) = World::new() else { return };
-    for attach in ["tcx", "clsact"] {
+    let mut ways = vec![["--attach", "tcx"], ["--attach", "clsact"], ["--hold", "redirect"]];
+    let report = ackgate_linux::doctor::examine(None);
+    if report.checks.iter().any(|check| check.name == "nfqueue" && check.finding == ackgate_linux::doctor::Finding::Ok)
+    {
+        ways.push(["--hold", "nfqueue"]);
+    }
+    for way in ways {
         let before = world.receiver_state();
-        let mut run = Run::start(&world, attach);
+        let mut run = Run::start(&world, &way);
         incast(&world, || {
             run.signal(Signal::SIGKILL);
         });
@@ -144,10 +150,10 @@ fn a_kill_in_the_middle_of_an_incast_hurts_no_connection() {
         // The janitor needs a moment; without it this would go on for ever.
         let until = std::time::Instant::now() + Duration::from_secs(30);
         while world.receiver_state() != before {
-            assert!(std::time::Instant::now() < until, "{attach} left: {}", world.receiver_state());
+            assert!(std::time::Instant::now() < until, "{way:?} left: {}", world.receiver_state());
             std::thread::sleep(Duration::from_millis(20));
         }
-        let again = Run::start(&world, attach);
+        let again = Run::start(&world, &way);
         incast(&world, || ());
         again.stop();
     }

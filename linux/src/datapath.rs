@@ -25,6 +25,8 @@ pub enum Take {
     Vanish,
     /// Redirected, with a header before it, to the interface of this index.
     Redirect(u32),
+    /// Left to netfilter, which asks [`Datapath::must_wait`] and queues what must.
+    Queue,
 }
 
 /// Age of the daemon's last sign of life beyond which nothing is held any more.
@@ -35,6 +37,7 @@ pub const STALE: Span = Span::millis(250);
 pub struct Datapath {
     ingress: OwnedFd,
     egress: OwnedFd,
+    must_wait: Option<OwnedFd>,
     ring: MapHandle,
     flow_ids: MapHandle,
     free_ids: MapHandle,
@@ -55,6 +58,9 @@ impl Datapath {
         let mut open = AckgateSkelBuilder::default().open(&mut storage).map_err(failed)?;
         let rodata = open.maps.rodata_data.as_deref_mut().expect("the programs have settings");
         rodata.settings = settings(config, take, fixed_time);
+        let queue = take == Take::Queue;
+        open.progs.must_wait.set_autoload(queue);
+        open.progs.egress_window.set_autoload(queue);
         let skel = open.load().map_err(failed)?;
 
         let duplicate = |map: &libbpf_rs::MapMut<'_>| MapHandle::try_from(map).map_err(failed);
@@ -68,7 +74,8 @@ impl Datapath {
         shared.gate().cap.set(fresh.cap.get());
         Ok(Self {
             ingress: program(&skel.progs.ingress)?,
-            egress: program(&skel.progs.egress)?,
+            egress: program(if queue { &skel.progs.egress_window } else { &skel.progs.egress })?,
+            must_wait: queue.then(|| program(&skel.progs.must_wait)).transpose()?,
             ring: duplicate(&skel.maps.ring)?,
             flow_ids: duplicate(&skel.maps.flow_ids)?,
             free_ids: duplicate(&skel.maps.free_ids)?,
@@ -86,6 +93,12 @@ impl Datapath {
     #[must_use]
     pub fn egress(&self) -> BorrowedFd<'_> {
         self.egress.as_fd()
+    }
+
+    /// The program that netfilter asks, if it is to be asked: for packets from the IP header on.
+    #[must_use]
+    pub fn must_wait(&self) -> Option<BorrowedFd<'_>> {
+        self.must_wait.as_ref().map(AsFd::as_fd)
     }
 
     /// Frames that are held, and wake-ups.
@@ -135,6 +148,7 @@ fn settings(config: &Config, take: Take, fixed_time: bool) -> types::settings {
         Take::Stolen => (0, 0),
         Take::Vanish => (1, 0),
         Take::Redirect(ifindex) => (2, ifindex),
+        Take::Queue => (3, 0),
     };
     types::settings {
         min_interval: config.min_interval.0,
@@ -161,5 +175,19 @@ fn settings(config: &Config, take: Take, fixed_time: bool) -> types::settings {
             Hold::All => 2,
         },
         reserved: [0; 3],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_programs_load_for_netfilter_too() {
+        match Datapath::load(&Config::credit(96 << 10), Take::Queue, false) {
+            Ok(datapath) => assert!(datapath.must_wait().is_some()),
+            Err(error @ (Error::NotPermitted(_) | Error::Unsupported { .. })) => eprintln!("skipped: {error}"),
+            Err(error) => panic!("{error}"),
+        }
     }
 }

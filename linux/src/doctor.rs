@@ -12,6 +12,7 @@ use crate::attach;
 use crate::datapath::{Datapath, Take};
 use crate::device::Device;
 use crate::error::Error;
+use crate::hold;
 use crate::sys;
 
 /// What a probe found.
@@ -93,9 +94,10 @@ pub fn examine(device: Option<&str>) -> Report {
             check("clsact", Finding::Missing, detail);
         }
     }
-    match sys::raw_sender(1) {
+    let raw = sys::raw_sender(1);
+    match &raw {
         Ok(_) => check("packet socket", Finding::Ok, "released frames go out past the qdisc".into()),
-        Err(error) => check("packet socket", Finding::Missing, format!("{error}; needs CONFIG_PACKET")),
+        Err(error) => check("packet socket", Finding::Note, format!("{error} (CONFIG_PACKET); nfqueue does without")),
     }
     let veth = sys::in_new_namespace(|| quiet("ip", &["link", "add", "a0", "type", "veth", "peer", "name", "b0"]));
     match &veth {
@@ -103,6 +105,15 @@ pub fn examine(device: Option<&str>) -> Report {
         Err(error) => {
             let detail = format!("{error}; `--hold redirect` cannot be used (needs iproute2 and CONFIG_VETH)");
             check("veth", Finding::Note, detail);
+        }
+    }
+    let nfqueue = hold::probe_nfqueue();
+    match &nfqueue {
+        Ok(()) => check("nfqueue", Finding::Ok, "`--hold nfqueue` could be used".into()),
+        Err(error) => {
+            let detail =
+                format!("{error}; `--hold nfqueue` cannot be used (needs iptables and its matches bpf and NFQUEUE)");
+            check("nfqueue", Finding::Note, detail);
         }
     }
     if let Some(name) = device {
@@ -113,8 +124,13 @@ pub fn examine(device: Option<&str>) -> Report {
         (Ok(_), false, Ok(())) => Some("clsact"),
         _ => None,
     };
-    let able = attach.is_some() && checks.iter().all(|check| check.finding != Finding::Missing);
-    Report { kernel: kernel(), checks, attach, hold: attach.map(|_| "ring"), able }
+    let hold = match (&raw, &nfqueue) {
+        (Ok(_), _) => Some("ring"),
+        (Err(_), Ok(())) => Some("nfqueue"),
+        _ => None,
+    };
+    let able = attach.is_some() && hold.is_some() && checks.iter().all(|check| check.finding != Finding::Missing);
+    Report { kernel: kernel(), checks, attach, hold: attach.and(hold), able }
 }
 
 fn examine_device(name: &str, check: &mut impl FnMut(&'static str, Finding, String)) {

@@ -25,7 +25,7 @@ use crate::attach::{self, Attachment};
 use crate::datapath::{Datapath, Take};
 use crate::device::{Claim, Device};
 use crate::error::Error;
-use crate::hold::{self, Arrival, Hold, Pair, Redirect, Ring};
+use crate::hold::{self, Arrival, Hold, NfQueue, Pair, Redirect, Ring};
 use crate::sweep::{self, Sweeper};
 use crate::sys;
 
@@ -206,15 +206,23 @@ impl Guard {
             attach::Choice::Tcx => false,
             attach::Choice::Clsact => true,
         };
+        let queue = match options.hold {
+            hold::Choice::NfQueue => true,
+            // Ring and redirect send what they release by a packet socket.
+            hold::Choice::Auto => sys::raw_sender(device.index).is_err(),
+            hold::Choice::Ring | hold::Choice::Redirect => false,
+        };
         let pair = (options.hold == hold::Choice::Redirect).then(|| Pair::new(&device)).transpose()?;
         let take = match &pair {
             Some(pair) => Take::Redirect(pair.near),
+            None if queue => Take::Queue,
             None if clsact => Take::Stolen,
             None => Take::Vanish,
         };
         let datapath = Datapath::load(&options.pac, take, false)?;
         let hold: Box<dyn Hold> = match pair {
             Some(pair) => Box::new(Redirect::new(&device, &datapath, pair)?),
+            None if queue => Box::new(NfQueue::new(&device, &datapath)?),
             None => Box::new(Ring::new(&device, &datapath)?),
         };
         let stats = options.bpf_stats.then(sys::RunTimeStats::enable).transpose();

@@ -4,6 +4,7 @@ use std::io;
 use std::num::NonZeroUsize;
 use std::os::fd::AsFd;
 use std::ptr::NonNull;
+use std::sync::Arc;
 
 use ackgate_control::flow::FlowKey;
 use ackgate_control::pac::cell::U64;
@@ -76,7 +77,7 @@ unsafe impl Sync for Mapping {}
 pub struct Shared {
     variables: Mapping,
     flows: Mapping,
-    keys: Mapping,
+    keys: Arc<Keys>,
 }
 
 impl Shared {
@@ -86,7 +87,7 @@ impl Shared {
         Ok(Self {
             variables: Mapping::new(variables, size_of::<types::bss>())?,
             flows: Mapping::new(flows, entries * size_of::<Flow>())?,
-            keys: Mapping::new(keys, entries * size_of::<FlowKey>())?,
+            keys: Arc::new(Keys(Mapping::new(keys, entries * size_of::<FlowKey>())?)),
         })
     }
 
@@ -108,10 +109,26 @@ impl Shared {
     /// The address of an entry's connection; meaningless for entries that are not in use.
     #[must_use]
     pub fn key(&self, id: FlowId) -> Option<FlowKey> {
+        self.keys.key(id)
+    }
+
+    /// The addresses, for whoever needs nothing else.
+    pub(crate) fn keys(&self) -> Arc<Keys> {
+        Arc::clone(&self.keys)
+    }
+}
+
+/// The addresses of the flow table's connections.
+#[derive(Debug)]
+pub(crate) struct Keys(Mapping);
+
+impl Keys {
+    /// As [`Shared::key`].
+    pub(crate) fn key(&self, id: FlowId) -> Option<FlowKey> {
         if id.0 >= MAX_FLOWS {
             return None;
         }
-        let at = self.keys.as_ptr::<FlowKey>(id.0 as usize * size_of::<FlowKey>());
+        let at = self.0.as_ptr::<FlowKey>(id.0 as usize * size_of::<FlowKey>());
         // SAFETY: the entry lies within the mapping and holds plain integers, valid whatever they are. The programs
         // write it before the entry is used and not while it is.
         Some(unsafe { at.read_volatile() })

@@ -314,4 +314,76 @@ int egress(struct __sk_buff *skb)
 	return TC_ACT_UNSPEC;
 }
 
+/* Netfilter's queue (`--hold nfqueue`): the verdict is made by the match of a rule in POSTROUTING, before tc, and only
+ * what must wait goes to the queue. The window is rewritten afterwards, for whatever passes tc. */
+
+static __always_inline bool note_held(struct __sk_buff *skb, const struct outgoing *out, __u32 id, __u64 now)
+{
+	struct held *held = bpf_ringbuf_reserve(&ring, sizeof(*held), 0);
+
+	if (!held)
+		return false;
+	describe(skb, out, id, now, held);
+	held->frame_length = 0;
+	/* The queue wakes the daemon. */
+	bpf_ringbuf_submit(held, BPF_RB_NO_WAKEUP);
+	return true;
+}
+
+/* Whether the packet has to wait, as netfilter's match `bpf` wants to be told: not 0 is yes. */
+SEC("socket")
+int must_wait(struct __sk_buff *skb)
+{
+	__u64 now = clock();
+	struct packet packet = {};
+	struct outgoing out = {};
+	struct flow *flow;
+	enum reject reject;
+	__u32 id;
+
+	if (skb->mark == PASS_MARK)
+		return 0;
+	reject = parse_packet(skb, &packet);
+	if (reject) {
+		count_reject(reject);
+		return 0;
+	}
+	flow = find_flow(&packet, false, &id);
+	if (!flow || !account_egress(flow, &packet.segment, now, &out))
+		return 0;
+	if (since(now, get64(&gate.heartbeat)) <= settings.stale && skb->len + sizeof(struct ethernet) <= MAX_FRAME &&
+	    note_held(skb, &out, id, now))
+		return 1;
+	add64(&books.overflow, 1);
+	pass_after_all(flow, &out, now);
+	return 0;
+}
+
+SEC("tc")
+int egress_window(struct __sk_buff *skb)
+{
+	struct packet packet = {};
+	struct segment *segment = &packet.segment;
+	struct outgoing out = {};
+	struct flow *flow;
+	__u32 *id;
+
+	if (!settings.credit || parse(skb, false, &packet))
+		return TC_ACT_UNSPEC;
+	id = bpf_map_lookup_elem(&flow_ids, &packet.key);
+	flow = id ? bpf_map_lookup_elem(&flows, id) : NULL;
+	/* What `classify` leaves alone. */
+	if (!flow || segment->flags & RST || !(segment->flags & ACK) ||
+	    seq_distance(segment->ack, get32(&flow->ack_high)) < 0)
+		return TC_ACT_UNSPEC;
+	if (segment->flags & SYN && get64(&gate.half_open) > settings.max_half_open)
+		return TC_ACT_UNSPEC;
+	out.class = CLASS_ACK;
+	out.ack = segment->ack;
+	out.window = segment->window;
+	out.shift = segment->flags & SYN ? 0 : get32(&flow->scale);
+	rewrite_window(skb, flow, segment, &out);
+	return TC_ACT_UNSPEC;
+}
+
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -171,7 +171,12 @@ enum take {
 	TAKE_VANISH = 1,
 	/* The frame itself travels, through a pair of virtual devices, behind a `struct held` header. */
 	TAKE_REDIRECT = 2,
+	/* The frame stays in the kernel, in a netfilter queue; its `struct held` goes to the ring. */
+	TAKE_QUEUE = 3,
 };
+
+/* Mark of what the daemon sends by itself while netfilter holds: not to be held again. */
+#define PASS_MARK 0x0acc0acc
 
 /* What stands before a held frame. `frame_length` 0 is a wake-up: budget that the scheduler waited for is there. */
 struct held {

@@ -110,6 +110,8 @@ struct tcp {
 struct ip {
 	__u32 tcp;
 	__u32 end;
+	/* Bytes of the link layer that are on the wire and not at hand. */
+	__u32 link;
 	bool ce;
 };
 
@@ -305,7 +307,7 @@ SUBPROGRAM int parse_tcp(struct __sk_buff *skb, const struct ip *ip, bool ingres
 	segment->tsecr = options->tsecr;
 
 	/* Headers this long are no aggregate's and the sum fits; the model saturates all the same. */
-	payload += skb->vlan_present ? sizeof(struct vlan_tag) : 0;
+	payload += ip->link + (skb->vlan_present ? sizeof(struct vlan_tag) : 0);
 	segment->header = payload > 0xffff ? 0xffff : payload;
 	if (skb->gso_segs > 0) {
 		segment->frames = skb->gso_segs;
@@ -359,6 +361,21 @@ static __always_inline enum reject parse(struct __sk_buff *skb, bool ingress, st
 		return reject;
 	out->key.vlan = vlan;
 	return parse_tcp(skb, &ip, ingress, out);
+}
+
+/* A packet that begins with its IP header, as netfilter sees it; ours, on its way out. */
+static __always_inline enum reject parse_packet(struct __sk_buff *skb, struct packet *out)
+{
+	struct ip ip = { .link = sizeof(struct ethernet) };
+	int reject;
+
+	if (skb->protocol == bpf_htons(ETHERTYPE_IPV4))
+		reject = parse_ipv4(skb, 0, false, &ip, &out->key);
+	else if (skb->protocol == bpf_htons(ETHERTYPE_IPV6))
+		reject = parse_ipv6(skb, 0, false, &ip, &out->key);
+	else
+		return NOT_TCP;
+	return reject ? reject : (enum reject)parse_tcp(skb, &ip, false, out);
 }
 
 /* Bytes on the wire: payload plus one header per frame (Segment::wire_bytes). */

@@ -1,6 +1,7 @@
 //! Hold back-ends: how a frame gets from tc egress to the scheduler, and from there onto the wire.
 
 mod inbox;
+mod nfqueue;
 mod redirect;
 mod ring;
 
@@ -13,6 +14,7 @@ use ackgate_control::segment::Edit;
 use ackgate_control::seq::SeqNumber;
 use ackgate_control::units::Time;
 
+pub(crate) use nfqueue::{NfQueue, probe as probe_nfqueue};
 pub(crate) use redirect::{Pair, Redirect};
 #[cfg(test)]
 pub(crate) use ring::Reader;
@@ -41,6 +43,8 @@ pub enum Choice {
     Ring,
     /// Frames are redirected to a virtual device that the daemon reads.
     Redirect,
+    /// Frames stay in the kernel, in a netfilter queue.
+    NfQueue,
 }
 
 /// Where held frames are, and how they come back.

@@ -98,19 +98,21 @@ impl World {
         })
     }
 
-    /// Devices, qdiscs and filters of the receiver.
+    /// Devices, qdiscs, filters and netfilter rules of the receiver.
     pub(crate) fn receiver_state(&self) -> String {
         self.receiver(|| {
             let show = |program: &str, arguments: &str| {
-                let output = Command::new(program).args(arguments.split(' ')).output().unwrap();
-                String::from_utf8_lossy(&output.stdout).into_owned()
+                // What is not installed has nothing to show.
+                let output = Command::new(program).args(arguments.split(' ')).output();
+                output.map_or_else(|_| String::new(), |output| String::from_utf8_lossy(&output.stdout).into_owned())
             };
             let links = show("ip", "-o link")
                 .lines()
                 .map(|line| line.split('@').next().unwrap().to_owned() + "\n")
                 .collect::<String>();
             let filters = show("tc", &format!("filter show dev {DEVICE} egress"));
-            links + &show("tc", &format!("qdisc show dev {DEVICE}")) + &filters
+            let rules = show("iptables-legacy", "-t mangle -S") + &show("ip6tables-legacy", "-t mangle -S");
+            links + &show("tc", &format!("qdisc show dev {DEVICE}")) + &filters + &rules
         })
     }
 
