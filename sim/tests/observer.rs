@@ -1,4 +1,6 @@
-//! Looking changes nothing, and what is shown adds up to what is reported.
+//! Looking changes nothing, what is shown adds up to what is reported, and packets are where they should be.
+
+use std::collections::{HashMap, HashSet};
 
 use ackgate_control::units::{Span, Time};
 use ackgate_sim::observer::{DropReason, Interface, InterfaceKind, Nobody, Observer, Packet, Point, Way};
@@ -97,4 +99,55 @@ fn observers_see_all_and_change_nothing() {
         assert_eq!(counting.data, seen.packets_delivered);
         assert_eq!(counting.largest_queue, seen.queue_bytes.max);
     }
+}
+
+/// Notes over which spines the packets of each connection go, by direction; a connection of each round is one of its own.
+#[derive(Default)]
+struct Spines {
+    names: Vec<String>,
+    round: u32,
+    seen: HashMap<(u32, u32, bool), HashSet<String>>,
+}
+
+impl Observer for Spines {
+    fn begin(&mut self, interfaces: &[Interface]) {
+        self.names = interfaces.iter().map(|interface| interface.name.clone()).collect();
+    }
+
+    fn packet(&mut self, _: Time, at: Point, way: Way, packet: &Packet) {
+        let name = &self.names[at.0 as usize];
+        if way == Way::Out
+            && let Some((_, spine)) = name.split_once(":spine")
+        {
+            let forth = packet.from.host > packet.to.host;
+            self.seen.entry((packet.connection, self.round, forth)).or_default().insert(spine.to_owned());
+        }
+    }
+
+    fn round_begins(&mut self, _: Time, round: u32) {
+        self.round = round;
+    }
+}
+
+#[test]
+fn each_new_connection_is_hashed_over_the_spines_and_keeps_its_way() {
+    let mut scenario = Scenario { senders: 6, rounds: 12, ..Scenario::default() };
+    scenario.network.topology = Topology::LeafSpine(LeafSpine { spines: 4, ..LeafSpine::default() });
+    // Rounds far apart, so that no packet of one is about in the next.
+    let pause = Span::millis(500);
+    let rounds = Rounds { connections: Connections::Fresh, volume: 10_000, pause, ..Rounds::default() };
+    scenario.workload = Workload::Rounds(rounds);
+    let mut spines = Spines::default();
+    ackgate_sim::run(&scenario, &mut spines).expect("a valid scenario has a result");
+    assert_eq!(spines.seen.len(), 6 * 12 * 2);
+    assert!(spines.seen.values().all(|ways| ways.len() == 1), "one way for each connection: {:?}", spines.seen);
+    for connection in 0..6 {
+        let over = |forth| {
+            let ways = (1..=12).flat_map(|round| &spines.seen[&(connection, round, forth)]);
+            ways.collect::<HashSet<_>>().len()
+        };
+        assert!(over(true) > 1 && over(false) > 1, "connection {connection} always takes the same way");
+    }
+    let both = |round| spines.seen[&(0, round, true)] == spines.seen[&(0, round, false)];
+    assert!((1..=12).any(|round| !both(round)), "both directions always share a spine");
 }

@@ -17,7 +17,7 @@ pub enum Purpose {
     Timeout = 3,
     /// Initial sequence numbers.
     SequenceNumbers = 4,
-    /// Which of several equal paths a flow takes.
+    /// Which of several equal paths a connection takes.
     Path = 5,
     /// Arrival processes and sizes of a workload.
     Workload = 6,

@@ -10,20 +10,40 @@ use ackgate_control::units::{Rate, Span};
 
 use super::channel::{Channel, ChannelConfig};
 use super::discipline::Queueing;
-use super::packet::NIL;
-use crate::engine::{Purpose, Random};
+use super::packet::{NIL, Side};
+use crate::engine::Random;
 use crate::observer::{Interface, InterfaceKind};
 use crate::scenario::{Destination, Framing, Scenario, Topology};
 
 /// Where a sender's packets go and where those of its receiver go: positions in [`Plan::paths`].
 #[derive(Clone, Copy, Debug)]
 pub struct Route {
-    /// Path of each side's packets, by [`Side`](super::Side).
-    pub path: [u32; 2],
+    /// First path of each side's packets, by [`Side`](super::Side).
+    path: [u32; 2],
+    /// Paths of equal cost between the two, and by how much their positions are apart.
+    ways: u32,
+    stride: u32,
     /// Host of each side, by [`Side`](super::Side).
     pub host: [u32; 2],
     /// Which sender of its host this is: tells ports apart.
     pub nth: u32,
+}
+
+impl Route {
+    /// The path of each side's packets on a new connection: each direction is hashed by itself, as switches do that look
+    /// at addresses and ports (ECMP).
+    pub fn choose(&self, random: &mut Random) -> [u32; 2] {
+        self.path.map(|first| {
+            let way = u32::try_from(random.up_to(u64::from(self.ways - 1))).unwrap_or(0);
+            first + way * self.stride
+        })
+    }
+
+    /// Every path from a side.
+    fn paths(&self, side: Side) -> impl Iterator<Item = u32> {
+        let first = self.path[side as usize];
+        (0..self.ways).map(move |way| first + way * self.stride)
+    }
 }
 
 /// One step of a path.
@@ -112,32 +132,31 @@ impl Plan {
         }
 
         let mut paths = Vec::new();
-        let mut known: HashMap<(u32, u32, u32), u32> = HashMap::new();
-        let mut choice = Random::new(scenario.seed, Purpose::Path);
+        let mut known: HashMap<(u32, u32), u32> = HashMap::new();
         let mut routes = Vec::with_capacity(pairs.len());
         let mut on_host = vec![0; hosts.len()];
         for &(from, to) in &pairs {
-            let spine = if switches.spines.is_empty() {
-                0
-            } else {
-                let count = u64::from(switches.spines.end - switches.spines.start);
-                switches.spines.start + u32::try_from(choice.up_to(count - 1)).unwrap_or(0)
-            };
+            let (a, b) = (hosts[from as usize].switch, hosts[to as usize].switch);
+            let ways = switches.ways(a, b);
             let mut path = |from: u32, to: u32| {
-                *known.entry((from, to, spine)).or_insert_with(|| {
+                *known.entry((from, to)).or_insert_with(|| {
                     let start = u32::try_from(paths.len()).expect("fewer than 2^32 hops");
                     let (a, b) = (hosts[from as usize].switch, hosts[to as usize].switch);
-                    paths.push(2 * from);
-                    let way = switches.way(a, b, spine);
-                    paths.extend(way.windows(2).map(|hop| between[&(hop[0], hop[1])]));
-                    paths.push(2 * to + 1);
-                    paths.push(NIL);
+                    for way in 0..ways {
+                        paths.push(2 * from);
+                        let way = switches.way(a, b, way);
+                        paths.extend(way.windows(2).map(|hop| between[&(hop[0], hop[1])]));
+                        paths.push(2 * to + 1);
+                        paths.push(NIL);
+                    }
                     start
                 })
             };
             let nth = on_host[from as usize];
             on_host[from as usize] += 1;
-            routes.push(Route { path: [path(from, to), path(to, from)], host: [from, to], nth });
+            let path = [path(from, to), path(to, from)];
+            let stride = hops(&paths, path[0]).len() as u32 + 1;
+            routes.push(Route { path, ways, stride, host: [from, to], nth });
         }
 
         let longest = routes.iter().map(|route| hops(&paths, route.path[0]).len()).max().unwrap_or(2);
@@ -242,13 +261,18 @@ impl Switches {
         }
     }
 
-    /// The switches from `a` to `b`, both included.
-    fn way(&self, a: u32, b: u32, spine: u32) -> Vec<u32> {
+    /// How many ways of equal cost there are from `a` to `b`.
+    fn ways(&self, a: u32, b: u32) -> u32 {
+        if a == b { 1 } else { (self.spines.end - self.spines.start).max(1) }
+    }
+
+    /// The switches on one of the ways from `a` to `b`, both included.
+    fn way(&self, a: u32, b: u32, way: u32) -> Vec<u32> {
         if a == b {
             return vec![a];
         }
         if !self.spines.is_empty() {
-            return vec![a, spine, b];
+            return vec![a, self.spines.start + way, b];
         }
         let to_root = |from: u32| {
             let mut way = vec![from];
@@ -351,8 +375,11 @@ fn steps(paths: &[u32], channels: &[Channel]) -> Vec<Hop> {
 fn bottleneck(main: &[Route], paths: &[u32], interfaces: &[Interface]) -> u32 {
     let mut through = vec![0u64; interfaces.len()];
     for route in main {
-        for &channel in hops(paths, route.path[0]) {
-            through[channel as usize] += 1;
+        for start in route.paths(Side::Sender) {
+            for &channel in hops(paths, start) {
+                // A connection's share of each way, to a millionth.
+                through[channel as usize] += 1_000_000 / u64::from(route.ways);
+            }
         }
     }
     let Some(first) = main.first() else { return 0 };
@@ -374,7 +401,7 @@ fn mark_eager(channels: &mut [Channel], routes: &[Route], paths: &[u32], bottlen
     let mut feeder = vec![None; channels.len()];
     let mut several = vec![false; channels.len()];
     for route in routes {
-        for start in route.path {
+        for start in route.paths(Side::Sender).chain(route.paths(Side::Receiver)) {
             for pair in hops(paths, start).windows(2) {
                 let to = pair[1] as usize;
                 several[to] |= feeder[to].is_some_and(|known| known != pair[0]);

@@ -34,6 +34,8 @@ const MAX_SENDERS: u32 = 100_000;
 const MAX_TRAFFIC: u128 = 100_000_000_000_000;
 /// Links of a fabric: more than the largest that are built, and a few hundred bytes of memory each.
 const MAX_FABRIC: u32 = 65_536;
+/// Ways from all senders together through a fabric at most.
+const MAX_PATHS: u64 = 1_000_000;
 /// A buffer that no switch has.
 const MAX_BUFFER: u64 = 64_000_000_000;
 
@@ -43,7 +45,8 @@ const MAX_BUFFER: u64 = 64_000_000_000;
 /// The first fault found.
 pub(super) fn check(scenario: &Scenario) -> Checked {
     senders(scenario)?;
-    network(&scenario.network)?;
+    let background: u32 = scenario.background.iter().map(|group| group.senders).sum();
+    network(&scenario.network, scenario.senders + background)?;
     switch(&scenario.switch, scenario)?;
     host(scenario)?;
     tcp(&scenario.tcp)?;
@@ -79,7 +82,7 @@ fn senders(scenario: &Scenario) -> Checked {
     within("rounds", scenario.rounds, 1, 1_000_000)
 }
 
-fn network(network: &Network) -> Checked {
+fn network(network: &Network, senders: u32) -> Checked {
     rate("network.rate", network.rate)?;
     for (key, value) in [("network.sender_rate", network.sender_rate), ("network.core_rate", network.core_rate)] {
         value.map_or(Ok(()), |value| rate(key, value))?;
@@ -101,6 +104,13 @@ fn network(network: &Network) -> Checked {
                 return refuse(
                     "network.topology.spines",
                     format!("{links} links between switches: at most {MAX_FABRIC}"),
+                );
+            }
+            let paths = u64::from(senders) * u64::from(fabric.spines);
+            if paths > MAX_PATHS {
+                return refuse(
+                    "network.topology.spines",
+                    format!("{paths} paths from senders over spines: at most {MAX_PATHS}"),
                 );
             }
             Ok(())

@@ -55,7 +55,7 @@ pub enum Topology {
     Core(Core),
     /// As [`Core`], but sender *i* talks to a receiver *i* of its own (HWatch §II, §V).
     Dumbbell(Dumbbell),
-    /// Two tiers, every leaf joined to every spine; flows are spread over the spines by a hash (ECMP).
+    /// Two tiers, every leaf joined to every spine; connections are spread over the spines by a hash, each direction by itself (ECMP).
     LeafSpine(LeafSpine),
     /// Switches in a tree that the scenario spells out.
     Tree(Tree),

@@ -3,7 +3,7 @@
 
 use ackgate_control::policy::FlowId;
 
-use crate::net::{NIL, Route, Side};
+use crate::net::{NIL, Side};
 use crate::observer::Observer;
 use crate::tcp::Endpoint;
 
@@ -29,7 +29,8 @@ pub(crate) struct Connection {
 impl<O: Observer> World<'_, O> {
     /// A new slot for connections of a sender.
     pub(crate) fn add_connection(&mut self, route: u32, group: u16) -> u32 {
-        let Route { path, host, .. } = self.routes[route as usize];
+        let host = self.routes[route as usize].host;
+        let path = self.routes[route as usize].choose(&mut self.random.path);
         let number = u32::try_from(self.connections.len()).expect("fewer than 2^28 connections");
         let (shim, known_as) = (host.map(|host| self.shim_at(host)), host.map(|host| self.introduce(number, host)));
         let connection = Connection { path, host, shim, known_as, alive: 0, route, group, config: group, life: 0 };
@@ -53,7 +54,8 @@ impl<O: Observer> World<'_, O> {
 
     /// Gives a slot to a new connection: what is left of the old one counts no more.
     pub(crate) fn renew(&mut self, connection: u32, route: u32) {
-        let Route { path, host, .. } = self.routes[route as usize];
+        let host = self.routes[route as usize].host;
+        let path = self.routes[route as usize].choose(&mut self.random.path);
         for (side, &host) in host.iter().enumerate() {
             if host != self.connections[connection as usize].host[side] {
                 let (shim, known_as) = (self.shim_at(host), self.introduce(connection, host));

@@ -68,6 +68,7 @@ pub(crate) struct Randoms {
     timeout: Random,
     numbers: Random,
     queue: Random,
+    path: Random,
 }
 
 /// Everything there is during a run.
@@ -160,6 +161,7 @@ impl<'a, O: Observer> World<'a, O> {
                 timeout: stream(Purpose::Timeout),
                 numbers: stream(Purpose::SequenceNumbers),
                 queue: stream(Purpose::Queue),
+                path: stream(Purpose::Path),
             },
             tally: Tally::new(),
             waiters: if scenario.switch.pause { vec![Line::default(); plan.channels.len()] } else { Vec::new() },
