@@ -10,6 +10,8 @@ pub(super) struct Scoreboard {
     ranges: Vec<(u64, u64)>,
     /// Retransmitted in this recovery up to here (HighRxt).
     pub(super) high_rxt: u64,
+    /// The end of what was outstanding in the recovery that had a rescue retransmission (RescueRxt), 0 when none had.
+    pub(super) rescue_rxt: u64,
 }
 
 impl Scoreboard {
@@ -67,6 +69,16 @@ impl Scoreboard {
             start = range.1;
         }
         (start, limit)
+    }
+
+    /// The last hole below `limit`, which is empty when all from `una` on was selectively acknowledged.
+    pub(super) fn last_hole(&self, una: u64, limit: u64) -> (u64, u64) {
+        match self.ranges.as_slice() {
+            [.., last] if last.1 < limit => (last.1, limit),
+            [.., before, last] => (before.1, last.0),
+            [last] => (una, last.0),
+            [] => (una, limit),
+        }
     }
 
     /// What is not acknowledged below this is lost (IsLost, RFC 6675 §4): three ranges, or more than two segments'
@@ -135,6 +147,14 @@ mod tests {
         assert_eq!(board.pipe(0, 600, MSS), 100);
         board.high_rxt = 100;
         assert_eq!(board.pipe(0, 600, MSS), 200);
+    }
+
+    #[test]
+    fn the_last_hole_is_behind_the_last_range_or_before_it() {
+        assert_eq!(board(&[]).last_hole(100, 600), (100, 600));
+        assert_eq!(board(&[(200, 500)]).last_hole(100, 600), (500, 600));
+        assert_eq!(board(&[(200, 600)]).last_hole(100, 600), (100, 200));
+        assert_eq!(board(&[(200, 300), (500, 600)]).last_hole(100, 600), (300, 500));
     }
 
     proptest! {

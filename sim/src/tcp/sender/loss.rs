@@ -20,6 +20,7 @@ impl Sender {
         if let Some(board) = &mut self.board {
             self.window.cwnd = self.window.ssthresh;
             board.high_rxt = self.una;
+            board.rescue_rxt = 0;
         } else {
             self.window.cwnd = self.window.ssthresh.saturating_add(DUP_THRESH * config.mss);
         }

@@ -113,7 +113,8 @@ impl Sender {
         let (start, hole_end) = board.hole(from, self.max);
         let end = hole_end.min(start + mss);
         let below_sacked = start < board.highest() && start < end;
-        // Rule 1: a lost hole. Rule 2: new data. Rule 3: a hole that is not known to be lost.
+        // Rule 1: a lost hole. Rule 2: new data. Rule 3: a hole that is not known to be lost. Rule 4: once in a recovery,
+        // the end of what is outstanding, since nothing behind it could tell of its loss.
         if below_sacked && start < board.lost_below(config.mss) {
             board.high_rxt = end;
             return Some(self.send(now, start, end, config, random));
@@ -128,6 +129,12 @@ impl Sender {
         if below_sacked {
             self.board.as_mut()?.high_rxt = end;
             return Some(self.send(now, start, end, config, random));
+        }
+        let board = self.board.as_mut()?;
+        let (hole, end) = board.last_hole(self.una, self.max);
+        if self.una > board.rescue_rxt && hole < end {
+            board.rescue_rxt = self.recover;
+            return Some(self.send(now, hole.max(end.saturating_sub(mss)), end, config, random));
         }
         None
     }
