@@ -38,7 +38,7 @@ impl Policy {
         let pac = Config::new(buffer);
         match self {
             Self::Pac => pac,
-            Self::PacPublished => Config { requests: Requests::Ignore, ..pac },
+            Self::PacPublished => Config { requests: Requests::Ignore, long_turns: false, ..pac },
             Self::Credit => Config::credit(buffer),
             Self::WindowOnly => Config { hold: Hold::Nothing, ..Config::credit(buffer) },
             Self::RequestsOnly => Config { hold: Hold::Requests, ..pac },

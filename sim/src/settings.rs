@@ -26,7 +26,10 @@ pub fn pac(scenario: &Scenario) -> pac::Config {
     let mut config = pac::Config::new(buffer);
     config.credit = matches!(scenario.scheme, Scheme::Credit | Scheme::WindowOnly);
     match scenario.scheme {
-        Scheme::PacPublished => config.requests = Requests::Ignore,
+        Scheme::PacPublished => {
+            config.requests = Requests::Ignore;
+            config.long_turns = false;
+        }
         Scheme::WindowOnly => config.hold = Hold::Nothing,
         Scheme::RequestsOnly => config.hold = Hold::Requests,
         _ => {}

@@ -578,8 +578,13 @@ pub fn trigger(config: &Config, gate: &Gate, flow: &Flow, out: &Outgoing) -> Tri
 fn room(flow: &Flow, out: &Outgoing, increment: u32) -> u64 {
     let arrived = if flow.flags.any(flag::RECEIVED) { SeqNumber(flow.received.get()).ahead_of(out.ack) } else { 0 };
     let window = if reduces(flow, out) { halved(flow) } else { flow.window.get() };
-    let window = whole_segments(flow, window.saturating_add(increment));
+    let window = whole_segments(flow, window.saturating_add(increment).min(advertised(flow, out)));
     flow.wire(u64::from(window.saturating_sub(arrived))).saturating_sub(u64::from(flow.owed.get()))
+}
+
+/// The receive window that `out` advertises: the sender's window is never larger. Unknown without the handshake's scale.
+fn advertised(flow: &Flow, out: &Outgoing) -> u32 {
+    if flow.flags.any(flag::SCALE_KNOWN) { u32::from(out.window) << out.shift } else { u32::MAX }
 }
 
 /// Wire bytes that the flow may still send if this response is as long as the one before, less what has been charged for

@@ -88,6 +88,9 @@ pub struct Config {
     pub growth: Growth,
     /// What is done about requests.
     pub requests: Requests,
+    /// Whether a flow's turn lasts until it has triggered a quarter of the threshold; else it is one ACK long, as §III-D's
+    /// "per-flow Round Robin" reads.
+    pub long_turns: bool,
     /// Exact credit instead of estimates: charges are moves of the advertised right edge, and windows are lowered to the
     /// flow's share (see [`crate::credit`]).
     pub credit: bool,
@@ -128,6 +131,7 @@ impl Config {
             silence: Span::millis(2),
             growth: Growth::PerByte,
             requests: Requests::Gate,
+            long_turns: true,
             credit: false,
             auto: false,
             hold: Hold::All,

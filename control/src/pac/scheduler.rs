@@ -6,6 +6,8 @@
 //!    the choice is made at the moment of release: strict priority then means what §III-D says.
 //! 2. A flow waits in one level with all its held ACKs; it is moved down when its turn comes and its size has outgrown
 //!    the level. That is §III-D's "moved from higher level queues to lower level queues", without a scan.
+//!    A turn may be worth a quarter of the threshold instead of one ACK: what a flow sends in one go costs the hosts
+//!    less, and an error of one segment is then one in every turn instead of one in every ACK.
 //! 3. Head of line blocks: a small trigger behind a large one does not overtake it, or large ones would starve.
 //! 4. An ACK that cannot wait (loss recovery) takes the flow's held ACKs with it, in order: duplicate ACKs only mean
 //!    something to the sender after the ACK that they repeat.
@@ -18,7 +20,7 @@ use super::config::{Config, MAX_LEVELS};
 use super::interval::{self, smooth, void_if_silent};
 use super::state::{Flow, Gate, State, flag};
 use crate::budget::Budget;
-use crate::credit;
+use crate::credit::{self, TURNS};
 use crate::policy::{Action, FlowId, PacketId};
 use crate::segment::Edit;
 use crate::units::{Span, Time};
@@ -132,6 +134,8 @@ pub struct Scheduler {
     ready: VecDeque<(Action, Span)>,
     tickets: u32,
     turns: u32,
+    /// Wire bytes that the present turn has taken.
+    taken: u64,
     /// Flows that got a grant here, and since when each is watched for silence.
     granted: VecDeque<(FlowId, Time)>,
     next_look: Time,
@@ -152,6 +156,7 @@ impl Default for Scheduler {
             ready: VecDeque::new(),
             tickets: 0,
             turns: 0,
+            taken: 0,
             granted: VecDeque::new(),
             next_look: Time::ZERO,
             next_scan: Time::ZERO,
@@ -382,6 +387,13 @@ impl Scheduler {
             gate.wanted.take();
         }
         self.release_head(config, gate, flow, id, now, |stats| &mut stats.released);
+        self.taken += wire;
+        let turn = if config.long_turns && !config.credit { gate.threshold.get() / TURNS } else { 0 };
+        if self.taken < turn && self.flows[id.0 as usize].head != NONE {
+            // Its turn goes on.
+            return true;
+        }
+        self.taken = 0;
         self.flows[id.0 as usize].turn = 0;
         self.wait(config, flow, id);
         true

@@ -109,9 +109,10 @@ impl Host {
 
     /// A connection opened by the guarded host; its handshake's charge is void.
     fn connect(&mut self, flow: u32) {
-        self.send(flow, Segment { flags: Flags::SYN, mss: 1460, timestamps: Some((1, 0)), ..blank() });
+        let wscale = Some(7);
+        self.send(flow, Segment { flags: Flags::SYN, mss: 1460, wscale, timestamps: Some((1, 0)), ..blank() });
         self.now += Span::micros(100);
-        self.receive(flow, Segment { flags: Flags::SYN | Flags::ACK, mss: 1460, ..blank() });
+        self.receive(flow, Segment { flags: Flags::SYN | Flags::ACK, mss: 1460, wscale, ..blank() });
         self.ack(flow, 1);
         interval::void(&self.pac.state.gate, &self.pac.state.flows[flow as usize]);
         self.poll();
@@ -154,7 +155,7 @@ fn pure_ack(ack: u32) -> Segment {
 }
 
 fn config() -> Config {
-    Config { push_ends_response: false, growth: Growth::PerAck, ..Config::new(96_000) }
+    Config { push_ends_response: false, growth: Growth::PerAck, long_turns: false, ..Config::new(96_000) }
 }
 
 #[test]
@@ -356,6 +357,25 @@ fn short_flows_go_first_and_flows_of_one_level_take_turns() {
     }
     assert_eq!(host.left[start..], [first, other, second, long]);
     host.check_ledger();
+}
+
+#[test]
+fn a_long_turn_is_worth_a_quarter_of_the_threshold() {
+    let mut host = Host::new(Config { long_turns: true, ..config() });
+    for flow in 0..3 {
+        host.connect(flow);
+    }
+    host.fill(2);
+    let mut acks = vec![];
+    for flow in 0..2 {
+        host.receive(flow, Segment { frames: 13, ..data(1, 13 * MSS) });
+        acks.push((1..=13).map(|i| host.ack(flow, 1 + i * MSS)).collect::<Vec<_>>());
+    }
+    let start = host.left.len();
+    // Room for eleven ACKs of two frames each.
+    host.receive(2, Segment { frames: 22, ..data(1, 22 * MSS) });
+    // 24 000 bytes are eight ACKs of 3028.
+    assert_eq!(host.left[start..], [&acks[0][..8], &acks[1][..3]].concat());
 }
 
 #[test]

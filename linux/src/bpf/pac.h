@@ -798,8 +798,10 @@ static __always_inline __u64 room(const struct flow *flow, const struct outgoing
 	__u32 arrived = any_flag(flow, FLOW_RECEIVED) ? ahead_of(get32(&flow->received), out->ack) : 0;
 	__u32 window = reduces(flow, out) ? halved(flow) : get32(&flow->window);
 
+	__u32 advertised = any_flag(flow, FLOW_SCALE_KNOWN) ? (__u32)out->window << (out->shift & 15) : ~0u;
+
 	window = window + increment < window ? ~0u : window + increment;
-	window = whole_segments(flow, window);
+	window = whole_segments(flow, window < advertised ? window : advertised);
 	return saturating_sub(flow_wire(flow, window > arrived ? window - arrived : 0), get32(&flow->owed));
 }
 
