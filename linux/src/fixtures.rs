@@ -59,6 +59,19 @@ out a   .  win=500                        : pass
 in  a   .  full                           : pass
 out a   .  ack=1449 win=500               : pass
 
+= credit 8000: an ACK that repeats one that waits for its grant waits with it, or the grant would come with an old timestamp
+in  a   S  mss=1460                       : pass
+out a   S. mss=1460 win=64240             : pass win=2896
+in  b   S  mss=1460                       : pass
+out b   S. mss=1460 win=64240             : pass win=2896
+in  six S  mss=1440                       : pass
+out six S. mss=1440 win=64240             : hold handshake
+in  a   .  full                           : pass
+in  a   .  seq=1449 full                  : pass
+out a   .  ack=2897 win=64240             : hold ack
+in  a   .  seq=1449 full                  : pass
+out a   .  ack=2897 win=64240 sack        : hold ack
+
 = pac 4500: an ACK triggers what it acknowledges and as much again, here 3028 bytes; what no longer fits waits
 out a   .                                 : pass
 out b   .                                 : pass

@@ -349,9 +349,9 @@ pub fn egress(config: &Config, gate: &Gate, flow: &Flow, segment: &Segment, now:
     let mut trigger = trigger(config, gate, flow, &out);
     let mut pass = may_pass(config, gate, flow, segment, out.class, trigger.wire);
     if !pass && credit::governs(config, flow) && out.class == Class::Ack {
-        // The ACK may go without moving the edge if the sender can go on without, or if a grant is queued already.
-        let queued = flow.held.get() > 0;
-        if (queued && out.repeated) || (!queued && credit::can_go_on(flow, out.ack)) {
+        // The ACK may go without moving the edge if the sender can go on without. Not past a grant that is queued: what
+        // leaves later with an older timestamp is not accepted (RFC 7323 §5.3), and the grant would be lost.
+        if flow.held.get() == 0 && credit::can_go_on(flow, out.ack) {
             trigger = credit::without_grant(flow, &out);
             pass = true;
         }

@@ -1067,9 +1067,7 @@ SUBPROGRAM int account_egress(struct flow *flow, const struct segment *segment, 
 	trigger_of(flow, out, &trigger);
 	pass = may_pass(flow, segment, out->class, trigger.wire);
 	if (!pass && governs(flow) && out->class == CLASS_ACK) {
-		bool queued = get32(&flow->held) > 0;
-
-		if ((queued && out->repeated) || (!queued && can_go_on(flow, out->ack))) {
+		if (get32(&flow->held) == 0 && can_go_on(flow, out->ack)) {
 			without_grant(flow, out, &trigger);
 			pass = true;
 		}
