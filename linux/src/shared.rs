@@ -201,6 +201,8 @@ mod tests {
             response_delay,
             usual_response,
             arrivals,
+            last_syn,
+            syn_burst,
             last_data,
             bytes,
             lost,

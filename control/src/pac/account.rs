@@ -127,6 +127,7 @@ pub fn ingress(config: &Config, gate: &Gate, flow: &Flow, segment: &Segment, now
         if !segment.flags.has(Flags::ACK) {
             open(config, gate, flow, now);
             start_handshake(gate, flow);
+            interval::note_syn(config, gate, now);
         } else if segment.wscale.is_none() {
             flow.scale.set(0);
         }
@@ -347,7 +348,7 @@ pub fn egress(config: &Config, gate: &Gate, flow: &Flow, segment: &Segment, now:
         return Decision::Pass(Edit::NONE);
     };
     let mut trigger = trigger(config, gate, flow, &out);
-    let mut pass = may_pass(config, gate, flow, segment, out.class, trigger.wire);
+    let mut pass = may_pass(config, gate, flow, segment, out.class, trigger.wire, now);
     if !pass && credit::governs(config, flow) && out.class == Class::Ack {
         // The ACK may go without moving the edge if the sender can go on without. Not past a grant that is queued: what
         // leaves later with an older timestamp is not accepted (RFC 7323 §5.3), and the grant would be lost.
@@ -373,7 +374,7 @@ pub fn edit(config: &Config, flow: &Flow, out: &Outgoing) -> Edit {
     if credit::governs(config, flow) { credit::edit(flow, out) } else { Edit::NONE }
 }
 
-fn may_pass(config: &Config, gate: &Gate, flow: &Flow, segment: &Segment, class: Class, wire: u64) -> bool {
+fn may_pass(config: &Config, gate: &Gate, flow: &Flow, segment: &Segment, class: Class, wire: u64, now: Time) -> bool {
     let order_kept = flow.held.get() == 0;
     match (config.hold, class) {
         (Hold::Nothing, _) => return true,
@@ -385,7 +386,8 @@ fn may_pass(config: &Config, gate: &Gate, flow: &Flow, segment: &Segment, class:
         Class::Data => order_kept || !is_short(segment),
         Class::Request if config.requests != Requests::Gate => order_kept,
         Class::Ack | Class::Handshake | Class::Request => {
-            order_kept && (wire == 0 || (gate.held.get() == 0 && gate.admits(wire)))
+            let unsettled = segment.flags.has(Flags::SYN) && interval::syns_are_arriving(config, gate, now);
+            order_kept && !unsettled && (wire == 0 || (gate.held.get() == 0 && gate.admits(wire)))
                 || gate.held.get() >= u64::from(config.max_held)
         }
     }

@@ -107,6 +107,33 @@ pub(super) fn note_rtt(gate: &Gate, rtt: u64) {
     }
 }
 
+/// So many SYNs, one right after the other, are a burst.
+const SYN_BURST: u64 = 4;
+
+/// Counts SYNs that arrive one right after the other.
+pub(super) fn note_syn(config: &Config, gate: &Gate, now: Time) {
+    let alone = now.since(Time(gate.last_syn.get())).0 > syn_gap(config);
+    gate.syn_burst.set(if alone { 1 } else { gate.syn_burst.get() + 1 });
+    gate.last_syn.set(now.0);
+}
+
+/// Whether a burst of SYNs is arriving: as many may still stand in the switch's buffer, and are nobody's debt (PAC §V-E3 does
+/// not count them). What SYN-ACKs invite has no room beside them.
+pub(super) fn syns_are_arriving(config: &Config, gate: &Gate, now: Time) -> bool {
+    gate.syn_burst.get() >= SYN_BURST && now.since(Time(gate.last_syn.get())).0 <= syn_gap(config)
+}
+
+/// When the burst of SYNs will be over, if none arrives any more.
+pub(super) fn settled_at(config: &Config, gate: &Gate) -> Time {
+    Time(gate.last_syn.get().saturating_add(syn_gap(config) + 1))
+}
+
+/// The time in ns that two full frames take on the link: SYNs closer to each other than that come out of a queue. 0 when the
+/// link's rate is not known.
+fn syn_gap(config: &Config) -> u64 {
+    (2 * FULL_FRAME * 8_000).checked_div(config.rate_mbps).unwrap_or(0)
+}
+
 /// Ends the flow's own interval (RTT_i) if it is over, and infers congestion avoidance when throughput fell to λ of the
 /// interval before twice in a row (PAC §III-C, as the formula has it).
 pub(super) fn roll_flow(config: &Config, gate: &Gate, flow: &Flow, now: Time) {
@@ -163,7 +190,7 @@ pub(super) fn longest_pause(config: &Config, gate: &Gate, flow: &Flow) -> u64 {
 }
 
 /// The time in ns that a full threshold takes to arrive; 0 when the link's rate is not known.
-fn drain(config: &Config, gate: &Gate) -> u64 {
+pub(super) fn drain(config: &Config, gate: &Gate) -> u64 {
     (gate.threshold.get() * 8_000).checked_div(config.rate_mbps).unwrap_or(0)
 }
 

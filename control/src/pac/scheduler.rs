@@ -134,6 +134,8 @@ pub struct Scheduler {
     ready: VecDeque<(Action, Span)>,
     tickets: u32,
     turns: u32,
+    /// When a burst of SYNs that a SYN-ACK waits for may be over.
+    settled_at: Time,
     /// Wire bytes that the present turn has taken.
     taken: u64,
     /// Flows that got a grant here, and since when each is watched for silence.
@@ -156,6 +158,7 @@ impl Default for Scheduler {
             ready: VecDeque::new(),
             tickets: 0,
             turns: 0,
+            settled_at: Time::ZERO,
             taken: 0,
             granted: VecDeque::new(),
             next_look: Time::ZERO,
@@ -252,7 +255,9 @@ impl Scheduler {
         let split = Age::ALL.into_iter().filter_map(|age| after(age, age.split(config)?)).min();
         // What could not be split when its time came is looked at again a little later.
         let split = split.filter(|_| config.credit).map(|time| time.max(self.last_poll + Span(config.silence.0 / 4)));
-        Some(limit.min(self.next_look).min(self.next_scan).min(split.unwrap_or(Time::NEVER)))
+        // Only while a SYN-ACK waits for it; a time that has passed asks for nothing.
+        let settled = Some(self.settled_at).filter(|&at| at > self.last_poll).unwrap_or(Time::NEVER);
+        Some(limit.min(self.next_look).min(self.next_scan).min(settled).min(split.unwrap_or(Time::NEVER)))
     }
 
     /// Releases everything at once, oldest first: the guard is being switched off.
@@ -375,6 +380,14 @@ impl Scheduler {
         let held = self.slots[queue.head as usize];
         let current = held.generation == flow.generation.get();
         let wire = if current { trigger(config, gate, flow, &held.out).wire } else { 0 };
+        let syn_ack = held.out.class == Class::Handshake && flow.flags.any(flag::HALF_OPEN);
+        if syn_ack
+            && interval::syns_are_arriving(config, gate, now)
+            && now.since(held.since).0 < interval::drain(config, gate)
+        {
+            self.settled_at = interval::settled_at(config, gate);
+            return false;
+        }
         if wire > 0 && !gate.admits(wire) {
             if self.split_oldest(config, state, now) {
                 return true;

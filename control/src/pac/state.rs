@@ -61,6 +61,10 @@ pub struct Gate {
     pub usual_response: U64,
     /// Segments that arrived.
     pub arrivals: U64,
+    /// When a connection was last opened from outside, ns.
+    pub last_syn: U64,
+    /// How many were opened one right after the other until then.
+    pub syn_burst: U64,
     /// When data last arrived from any flow, ns.
     pub last_data: U64,
     /// Wire bytes of data that arrived.

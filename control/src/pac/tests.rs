@@ -525,6 +525,27 @@ fn a_syn_ack_is_charged_with_the_initial_window_and_waits_for_it() {
 }
 
 #[test]
+fn syn_acks_wait_until_a_burst_of_syns_is_over() {
+    // At 1 Gb/s two full frames take 24 us.
+    let mut host = Host::new(Config { rate_mbps: 1_000, ..config() });
+    let syn_ack = Segment { flags: Flags::SYN | Flags::ACK, ack: SeqNumber(1), mss: 1460, ..blank() };
+    let answers: Vec<_> = (0..6)
+        .map(|flow| {
+            host.now += Span::micros(1);
+            host.receive(flow, Segment { flags: Flags::SYN, ..blank() });
+            host.send(flow, syn_ack)
+        })
+        .collect();
+    assert_eq!(answers.iter().filter(|&&answer| host.has_left(answer)).count(), 3, "the fourth makes it a burst");
+    host.wait(Span::micros(23));
+    assert!(!host.has_left(answers[3]));
+    let wake = host.pac.poll_timeout().unwrap();
+    assert!(wake > host.now && wake <= host.now + Span::micros(3), "the scheduler looks again when it may be over");
+    host.wait(Span::micros(3));
+    assert!(answers.iter().all(|&answer| host.has_left(answer)));
+}
+
+#[test]
 fn a_flood_of_syns_does_not_close_the_gate() {
     let mut host = Host::new(Config { max_half_open: 4, ..config() });
     let syn_ack = Segment { flags: Flags::SYN | Flags::ACK, mss: 1460, timestamps: Some((1, 1)), ..pure_ack(1) };

@@ -73,6 +73,8 @@ struct gate {
 	__u64 response_delay;
 	__u64 usual_response;
 	__u64 arrivals;
+	__u64 last_syn;
+	__u64 syn_burst;
 	__u64 last_data;
 	__u64 bytes;
 	__u64 lost;

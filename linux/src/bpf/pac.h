@@ -16,6 +16,7 @@
 #define LONGEST_RTT 1000000000ull
 #define FULL_FRAME 1514ull
 #define LARGEST_REQUEST 1024
+#define SYN_BURST 4
 #define LEAST_SEGMENTS 2
 #define TURNS 4
 #define LEAST_SHARES 2
@@ -304,6 +305,24 @@ static __always_inline void roll(__u64 now)
 		return;
 	set64(&gate.interval, get64(&gate.mean_rtt) + drain());
 	end_interval(elapsed, now);
+}
+
+static __always_inline __u64 syn_gap(void)
+{
+	return settings.rate_mbps == 0 ? 0 : 2 * FULL_FRAME * 8000 / settings.rate_mbps;
+}
+
+static __always_inline void note_syn(__u64 now)
+{
+	bool alone = since(now, get64(&gate.last_syn)) > syn_gap();
+
+	set64(&gate.syn_burst, alone ? 1 : get64(&gate.syn_burst) + 1);
+	set64(&gate.last_syn, now);
+}
+
+static __always_inline bool syns_are_arriving(__u64 now)
+{
+	return get64(&gate.syn_burst) >= SYN_BURST && since(now, get64(&gate.last_syn)) <= syn_gap();
 }
 
 static __always_inline void note_rtt(__u64 rtt)
@@ -725,6 +744,7 @@ SUBPROGRAM int account_ingress(struct flow *flow, const struct segment *segment,
 		if (!(segment->flags & ACK)) {
 			open_flow(flow, now);
 			start_handshake(flow);
+			note_syn(now);
 		} else if (segment->wscale == NO_WSCALE) {
 			set32(&flow->scale, 0);
 		}
@@ -1006,7 +1026,7 @@ SUBPROGRAM int classify(struct flow *flow, const struct segment *segment, __u64 
 }
 
 static __always_inline bool may_pass(const struct flow *flow, const struct segment *segment,
-				     __u32 class, __u64 wire)
+				     __u32 class, __u64 wire, __u64 now)
 {
 	bool order_kept = get32(&flow->held) == 0;
 	__u64 held;
@@ -1022,6 +1042,7 @@ static __always_inline bool may_pass(const struct flow *flow, const struct segme
 	if (class == CLASS_REQUEST && !settings.gate_requests)
 		return order_kept;
 	held = get64(&gate.held);
+	order_kept = order_kept && !(segment->flags & SYN && syns_are_arriving(now));
 	return (order_kept && (wire == 0 || (held == 0 && admits(wire)))) || held >= settings.max_held;
 }
 
@@ -1065,7 +1086,7 @@ SUBPROGRAM int account_egress(struct flow *flow, const struct segment *segment, 
 		return false;
 	}
 	trigger_of(flow, out, &trigger);
-	pass = may_pass(flow, segment, out->class, trigger.wire);
+	pass = may_pass(flow, segment, out->class, trigger.wire, now);
 	if (!pass && governs(flow) && out->class == CLASS_ACK) {
 		if (get32(&flow->held) == 0 && can_go_on(flow, out->ack)) {
 			without_grant(flow, out, &trigger);
