@@ -249,6 +249,67 @@ fn the_end_of_a_window_is_rescued_once_in_a_recovery_with_sack() {
     assert_eq!((pair.readable, pair.retransmissions(), pair.timeouts.len()), (20 * MSS, 4, 0));
 }
 
+/// With and without RACK: readable bytes, data segments sent again, timeouts.
+fn with_and_without_rack(
+    segments: u64,
+    timestamps: bool,
+    lost: impl Fn() -> Box<dyn FnMut(&Sent) -> Fate>,
+) -> [(u64, usize, usize); 2] {
+    [true, false].map(|rack| {
+        let settings = Tcp { sack: true, rack, timestamps, ..tcp(20) };
+        let pair = Pair::send(settings, segments, lost()).run(Ps::millis(5_000));
+        (pair.readable / MSS, pair.retransmissions(), pair.timeouts.len())
+    })
+}
+
+#[test]
+fn a_probe_finds_what_was_lost_at_the_end() {
+    // One segment: the probe is what was lost. Several, or a whole window: its SACK shows them.
+    for (lost, again) in [(&[19][..], 1), (&[17, 18, 19], 3)] {
+        let [rack, counting] = with_and_without_rack(20, false, || Box::new(lose(lost)));
+        assert_eq!(rack, (20, again, 0), "{lost:?} with RACK");
+        assert_eq!((counting.0, counting.2), (20, 1), "{lost:?} without");
+    }
+    let [rack, counting] = with_and_without_rack(10, false, || Box::new(lose(&[0, 1, 2, 3, 4, 5, 6, 7, 8, 9])));
+    assert_eq!((rack.0, rack.2), (10, 0));
+    assert_eq!((counting.0, counting.2), (10, 1));
+}
+
+#[test]
+fn a_lost_retransmission_is_found_by_what_was_sent_after_it() {
+    // The sixth segment is lost twice; others behind it are sent again and arrive.
+    let twice = || -> Box<dyn FnMut(&Sent) -> Fate> {
+        let mut first = lose(&[5, 8, 11]);
+        let mut seen = Vec::new();
+        Box::new(move |sent| {
+            let again = sent.from == 0 && sent.packet.is(Packet::RETRANSMISSION) && sent.packet.payload > 0;
+            if again {
+                seen.push(sent.packet.seq);
+            }
+            if again && seen.len() == 1 { Fate::Lost } else { first(sent) }
+        })
+    };
+    let [rack, counting] = with_and_without_rack(20, false, twice);
+    assert_eq!(rack, (20, 4, 0));
+    assert_eq!((counting.0, counting.2), (20, 1));
+}
+
+#[test]
+fn a_probe_that_stood_in_for_a_loss_cuts_the_window_and_a_needless_one_does_not() {
+    for timestamps in [false, true] {
+        let settings = Tcp { sack: true, rack: true, timestamps, ..tcp(20) };
+        let mut pair = Pair::send(settings.clone(), 20, lose(&[19])).run(Ps::millis(100));
+        assert_eq!((pair.readable, pair.timeouts.len()), (20 * MSS, 0));
+        // Without timestamps it takes one more segment to tell.
+        pair.ends[0].write(MSS, false);
+        pair.output();
+        let pair = pair.run(Ps::millis(200));
+        assert!(pair.ends[0].sender.window.ssthresh < 20 * 1_460, "timestamps {timestamps}");
+        let pair = Pair::send(settings, 20, nothing_lost).run(Ps::millis(100));
+        assert_eq!((pair.ends[0].sender.window.ssthresh, pair.retransmissions()), (u32::MAX, 0));
+    }
+}
+
 #[test]
 fn a_loss_halves_the_window_and_cubic_keeps_seven_tenths() {
     for (cc, expected) in [(CongestionControl::NewReno, 10), (CongestionControl::Cubic, 14)] {

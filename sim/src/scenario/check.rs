@@ -250,6 +250,9 @@ fn tcp(tcp: &Tcp) -> Checked {
     if tcp.spurious == Spurious::Eifel && !tcp.timestamps {
         return refuse("tcp.spurious", "eifel compares timestamps, and tcp.timestamps is false");
     }
+    if tcp.rack && !tcp.sack {
+        return refuse("tcp.rack", "it is told by SACK blocks what has arrived, and tcp.sack is false");
+    }
     if tcp.delayed_ack_adaptive && tcp.delayed_ack.is_none() {
         return refuse("tcp.delayed_ack_adaptive", "tcp.delayed_ack must say how long an ACK waits at most");
     }

@@ -53,6 +53,9 @@ pub struct Tcp {
     pub sack: bool,
     /// Limited Transmit (RFC 3042).
     pub limited_transmit: bool,
+    /// RACK-TLP (RFC 8985), as Linux has it: losses by the order of sending instead of by three duplicates, lost
+    /// retransmissions too, and a probe after two round-trip times without an ACK. Needs `sack`.
+    pub rack: bool,
     /// How long an ACK waits for a second segment (RFC 9293 §3.8.6.3): `"off"`, or a time such as `"40ms"`.
     #[serde(deserialize_with = "human::span_or_off")]
     pub delayed_ack: Option<Span>,
@@ -99,6 +102,7 @@ impl Default for Tcp {
             rto_randomize: 0.0,
             sack: false,
             limited_transmit: false,
+            rack: false,
             delayed_ack: None,
             delayed_ack_adaptive: false,
             ecn: EcnMode::Auto,

@@ -31,6 +31,8 @@ pub struct TcpConfig {
     pub sack: bool,
     /// RFC 3042.
     pub limited_transmit: bool,
+    /// RFC 8985.
+    pub rack: bool,
     /// How long an ACK may wait for a second segment; `None` when each segment is acknowledged at once.
     pub delayed_ack: Option<Ps>,
     /// Whether it waits only as long as the time between segments suggests.
@@ -95,6 +97,7 @@ impl TcpConfig {
             backoff_until_sample: tcp.backoff_until_sample,
             sack: tcp.sack,
             limited_transmit: tcp.limited_transmit,
+            rack: tcp.rack && tcp.sack,
             delayed_ack: tcp.delayed_ack.map(Ps::from_span),
             delayed_ack_adaptive: tcp.delayed_ack_adaptive,
             spurious: match tcp.spurious {

@@ -80,7 +80,7 @@ impl Endpoint {
     #[inline]
     #[must_use]
     pub fn deadline(&self) -> Ps {
-        self.sender.deadline.min(self.sender.turn_at).min(self.receiver.ack_deadline)
+        self.sender.deadline.min(self.sender.turn_at).min(self.sender.tail_at).min(self.receiver.ack_deadline)
     }
 
     /// A segment arrives.
@@ -170,6 +170,7 @@ impl Endpoint {
         if self.sender.turn_at <= now {
             self.sender.turn_at = Ps::NEVER;
         }
+        self.sender.handle_silence(now);
         if self.sender.deadline > now {
             return false;
         }

@@ -1,5 +1,11 @@
 //! The sender's SACK scoreboard (RFC 6675): what the receiver has beyond the cumulative ACK, what is therefore lost, and
 //! how much is in the network.
+//!
+//! With RACK (RFC 8985) a segment is lost when one that was sent later has arrived. RACK compares times and leaves room for
+//! reordering; paths keep the order here, so that the order of sending says the same: among first transmissions that of
+//! the offsets, in recovery that of [`Scoreboard::note_sent`].
+
+use std::collections::VecDeque;
 
 /// Duplicate ACKs that mean a loss (RFC 5681 §2).
 pub(super) const DUP_THRESH: u32 = 3;
@@ -12,9 +18,61 @@ pub(super) struct Scoreboard {
     pub(super) high_rxt: u64,
     /// The end of what was outstanding in the recovery that had a rescue retransmission (RescueRxt), 0 when none had.
     pub(super) rescue_rxt: u64,
+    /// Losses are found by RACK.
+    rack: bool,
+    /// What was sent in this recovery and not heard of, in order of sending; with RACK only.
+    sent: VecDeque<(u64, u64)>,
 }
 
 impl Scoreboard {
+    /// An empty one that finds losses by RACK, or by RFC 6675's counting.
+    pub(super) fn new(rack: bool) -> Self {
+        Self { rack, ..Self::default() }
+    }
+
+    /// A recovery begins, or a timeout ends it: nothing has been sent in it.
+    pub(super) fn begin(&mut self, una: u64) {
+        self.high_rxt = una;
+        self.rescue_rxt = 0;
+        self.sent.clear();
+    }
+
+    /// Something was sent in recovery.
+    pub(super) fn note_sent(&mut self, start: u64, end: u64) {
+        if self.rack {
+            self.sent.push_back((start, end));
+        }
+    }
+
+    /// After an ACK: what was sent before something that it tells of, and is still missing, was lost (again).
+    pub(super) fn settle(&mut self, una: u64) {
+        let heard_of = |&(start, end): &(u64, u64)| end <= una || self.hole(start, end).0 >= end;
+        if let Some(last) = self.sent.iter().rposition(heard_of) {
+            self.sent.drain(..=last);
+        }
+    }
+
+    /// The next piece, of at most a segment, that was lost and is not on its way again.
+    pub(super) fn next_lost(&self, una: u64, mss: u32) -> Option<(u64, u64)> {
+        let lost = self.lost_below(mss);
+        let mut at = una;
+        loop {
+            let (start, hole_end) = self.hole(at, lost);
+            if start >= hole_end {
+                return None;
+            }
+            match self.sent.iter().find(|sent| sent.0 <= start && start < sent.1) {
+                Some(sent) => at = sent.1,
+                None => return Some((start, hole_end.min(start + u64::from(mss)))),
+            }
+        }
+    }
+
+    /// Whether losses are found by RACK.
+    pub(super) fn is_rack(&self) -> bool {
+        self.rack
+    }
+
     /// Takes in a block; returns whether it told anything new.
     pub(super) fn insert(&mut self, una: u64, start: u64, end: u64) -> bool {
         let start = start.max(una);
@@ -82,8 +140,11 @@ impl Scoreboard {
     }
 
     /// What is not acknowledged below this is lost (IsLost, RFC 6675 §4): three ranges, or more than two segments'
-    /// bytes, lie above it.
+    /// bytes, lie above it; with RACK, anything.
     pub(super) fn lost_below(&self, mss: u32) -> u64 {
+        if self.rack {
+            return self.ranges.last().map_or(0, |range| range.0);
+        }
         let mut above = 0;
         for (count, range) in (1..).zip(self.ranges.iter().rev()) {
             above += range.1 - range.0;
@@ -111,10 +172,12 @@ impl Scoreboard {
             }
             // Not lost: still on its way. Retransmitted: on its way (again).
             pipe += end - start.max(lost_below).min(end);
-            pipe += end.min(self.high_rxt).saturating_sub(start);
+            if !self.rack {
+                pipe += end.min(self.high_rxt).saturating_sub(start);
+            }
             at = end;
         }
-        pipe
+        pipe + self.sent.iter().map(|&(start, end)| end.min(lost_below).saturating_sub(start.max(una))).sum::<u64>()
     }
 }
 

@@ -29,7 +29,7 @@ impl Sender {
         let window = u64::from(packet.window) << self.peer_wscale;
         let edge = ack + window;
         let window_changed = edge != self.right;
-        if self.una == self.max && !window_changed && self.says_nothing(packet, ack) {
+        if self.una == self.max && !window_changed && !config.rack && self.says_nothing(packet, ack) {
             return;
         }
         if ack > self.una || edge > self.right {
@@ -56,6 +56,9 @@ impl Sender {
             self.window.cwnd = self.window.ssthresh.max(config.mss);
             self.ece_recover = self.nxt;
             self.cwr = true;
+        }
+        if config.rack {
+            self.handle_rack(now, packet, ack, arrived.acked > 0, config);
         }
         if self.cap.is_some() && self.phase != Phase::Recovery {
             self.cap_window(config);
@@ -188,7 +191,8 @@ impl Sender {
             Phase::Open => {
                 let lost = self.dupacks >= DUP_THRESH
                     || self.board.as_ref().is_some_and(|board| board.lost_below(config.mss) > self.una);
-                if lost && self.una > self.recover {
+                // RACK knows by itself what was sent since; duplicates alone may be of what was sent again.
+                if lost && (self.una > self.recover || config.rack) {
                     self.enter_recovery(config);
                 }
             }

@@ -17,10 +17,10 @@ impl Sender {
         self.retransmit_now = true;
         self.first_partial = true;
         self.timed_end = 0;
+        self.forget_tail();
         if let Some(board) = &mut self.board {
             self.window.cwnd = self.window.ssthresh;
-            board.high_rxt = self.una;
-            board.rescue_rxt = 0;
+            board.begin(self.una);
         } else {
             self.window.cwnd = self.window.ssthresh.saturating_add(DUP_THRESH * config.mss);
         }
@@ -55,6 +55,10 @@ impl Sender {
         self.dupacks = 0;
         self.timed_end = 0;
         self.retransmit_now = false;
+        self.forget_tail();
+        if let Some(board) = &mut self.board {
+            board.begin(self.una);
+        }
         true
     }
 

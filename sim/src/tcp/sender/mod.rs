@@ -11,6 +11,7 @@
 
 mod ack;
 mod loss;
+mod tail;
 mod transmit;
 mod turn;
 
@@ -26,6 +27,8 @@ use super::number_of;
 use super::sack::Scoreboard;
 use crate::engine::{Ps, Random};
 use crate::net::Packet;
+
+use tail::Tail;
 
 /// What the sender is recovering from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,6 +91,8 @@ pub struct Sender {
     persist: bool,
     /// A window probe is due.
     probe: bool,
+    /// A tail loss probe is due.
+    tail_due: bool,
     /// The next new segment carries CWR.
     cwr: bool,
     /// No partial ACK in this recovery yet.
@@ -95,6 +100,9 @@ pub struct Sender {
     board: Option<Box<Scoreboard>>,
     /// When it is this sender's turn (M21TCP-A), [`Ps::NEVER`] while it does not wait for one.
     pub(in crate::tcp) turn_at: Ps,
+    /// When silence calls for a tail loss probe (RFC 8985 §7), [`Ps::NEVER`] while it does not.
+    pub(in crate::tcp) tail_at: Ps,
+    tail: Tail,
     rto: Rto,
     /// Largest receive window seen.
     max_rwnd: u64,
@@ -129,6 +137,7 @@ impl Sender {
             retransmit_now: false,
             persist: false,
             probe: false,
+            tail_due: false,
             cwr: false,
             first_partial: false,
             dupacks: 0,
@@ -149,10 +158,12 @@ impl Sender {
             iss,
             peer_wscale: 0,
             counters: Counters::default(),
-            board: config.sack.then(Box::default),
+            board: config.sack.then(|| Box::new(Scoreboard::new(config.rack))),
             cap: config.cap,
             turns: m21::Turns::default(),
             turn_at: Ps::NEVER,
+            tail_at: Ps::NEVER,
+            tail: Tail::default(),
         }
     }
 
@@ -193,7 +204,7 @@ impl Sender {
     /// Whether all was sent and nothing is to be sent again.
     #[inline]
     pub(super) fn has_sent_all(&self) -> bool {
-        self.phase == Phase::Open && self.nxt >= self.limit()
+        self.phase == Phase::Open && self.nxt >= self.limit() && !self.tail_due
     }
 
     fn srtt(&self) -> Ps {

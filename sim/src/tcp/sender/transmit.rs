@@ -30,7 +30,7 @@ impl Sender {
     /// The next piece to send now.
     #[inline]
     pub(in crate::tcp) fn poll_chunk(&mut self, now: Ps, config: &TcpConfig, random: &mut Random) -> Option<Chunk> {
-        if self.phase != Phase::Open
+        if (self.phase != Phase::Open || self.tail_due)
             && let Repair::Done(chunk) = self.poll_repair(now, config, random)
         {
             return chunk;
@@ -80,12 +80,16 @@ impl Sender {
     /// What recovery and timeouts send before anything else.
     #[inline(never)]
     fn poll_repair(&mut self, now: Ps, config: &TcpConfig, random: &mut Random) -> Repair {
+        if self.tail_due {
+            return Repair::Done(self.poll_tail(now, config, random));
+        }
         if self.retransmit_now {
             self.retransmit_now = false;
             let mut end = self.max.min(self.una + u64::from(config.mss));
             if let Some(board) = &mut self.board {
                 end = board.hole(self.una, end).1;
                 board.high_rxt = board.high_rxt.max(end);
+                board.note_sent(self.una, end);
             }
             return Repair::Done(Some(self.send(now, self.una, end, config, random)));
         }
@@ -108,6 +112,9 @@ impl Sender {
         let mss = u64::from(config.mss);
         if board.pipe(self.una, self.max, config.mss) + mss > u64::from(self.window.cwnd) {
             return None;
+        }
+        if board.is_rack() {
+            return self.poll_rack(now, config, random);
         }
         let from = board.high_rxt.max(self.una);
         let (start, hole_end) = board.hole(from, self.max);
@@ -137,6 +144,26 @@ impl Sender {
             return Some(self.send(now, hole.max(end.saturating_sub(mss)), end, config, random));
         }
         None
+    }
+
+    /// The same with RACK: what is lost, then new data (RFC 8985 §6).
+    fn poll_rack(&mut self, now: Ps, config: &TcpConfig, random: &mut Random) -> Option<Chunk> {
+        let limit = self.limit();
+        let board = self.board.as_mut()?;
+        let (start, end) = match board.next_lost(self.una, config.mss) {
+            Some(piece) => piece,
+            None if self.max < limit => {
+                self.nxt = self.max;
+                let end = limit.min(self.max + u64::from(config.mss));
+                if end > self.right {
+                    return None;
+                }
+                (self.max, end)
+            }
+            None => return None,
+        };
+        board.note_sent(start, end);
+        Some(self.send(now, start, end, config, random))
     }
 
     /// RFC 5681 §4.1.
@@ -177,7 +204,7 @@ impl Sender {
 
     /// Accounts for `start..end` as sent.
     #[inline]
-    fn send(&mut self, now: Ps, start: u64, end: u64, config: &TcpConfig, random: &mut Random) -> Chunk {
+    pub(super) fn send(&mut self, now: Ps, start: u64, end: u64, config: &TcpConfig, random: &mut Random) -> Chunk {
         if start == end {
             // Window probe: an old number, no data.
             return Chunk { start: start - 1, len: 0, flags: Flags::ACK, bits: 0 };
@@ -225,6 +252,9 @@ impl Sender {
             self.persist = false;
             self.renew_if_backed_off(config, random);
             self.deadline = now + self.timeout;
+        }
+        if config.rack {
+            self.watch_tail(now, config);
         }
         self.last_send = now;
         Chunk { start, len, flags, bits }
