@@ -44,12 +44,14 @@ impl Scoreboard {
         }
     }
 
-    /// After an ACK: what was sent before something that it tells of, and is still missing, was lost (again).
-    pub(super) fn settle(&mut self, una: u64) {
+    /// After an ACK: what was sent before something that it tells of, and is still missing, was lost (again). Returns
+    /// whether there is any.
+    pub(super) fn settle(&mut self, una: u64) -> bool {
         let heard_of = |&(start, end): &(u64, u64)| end <= una || self.hole(start, end).0 >= end;
-        if let Some(last) = self.sent.iter().rposition(heard_of) {
-            self.sent.drain(..=last);
-        }
+        let Some(last) = self.sent.iter().rposition(heard_of) else { return false };
+        let lost = !self.sent.iter().take(last).all(heard_of);
+        self.sent.drain(..=last);
+        lost
     }
 
     /// The next piece, of at most a segment, that was lost and is not on its way again.

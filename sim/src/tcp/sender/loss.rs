@@ -21,6 +21,9 @@ impl Sender {
         if let Some(board) = &mut self.board {
             self.window.cwnd = self.window.ssthresh;
             board.begin(self.una);
+            if config.rack {
+                self.begin_prr();
+            }
         } else {
             self.window.cwnd = self.window.ssthresh.saturating_add(DUP_THRESH * config.mss);
         }

@@ -11,6 +11,7 @@
 
 mod ack;
 mod loss;
+mod prr;
 mod tail;
 mod transmit;
 mod turn;
@@ -28,6 +29,7 @@ use super::sack::Scoreboard;
 use crate::engine::{Ps, Random};
 use crate::net::Packet;
 
+use prr::Prr;
 use tail::Tail;
 
 /// What the sender is recovering from.
@@ -103,6 +105,7 @@ pub struct Sender {
     /// When silence calls for a tail loss probe (RFC 8985 §7), [`Ps::NEVER`] while it does not.
     pub(in crate::tcp) tail_at: Ps,
     tail: Tail,
+    prr: Prr,
     rto: Rto,
     /// Largest receive window seen.
     max_rwnd: u64,
@@ -164,6 +167,7 @@ impl Sender {
             turn_at: Ps::NEVER,
             tail_at: Ps::NEVER,
             tail: Tail::default(),
+            prr: Prr::default(),
         }
     }
 

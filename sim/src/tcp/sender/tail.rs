@@ -79,7 +79,8 @@ impl Sender {
         if self.phase == Phase::Recovery
             && let Some(board) = &mut self.board
         {
-            board.settle(self.una);
+            let lost_again = board.settle(self.una);
+            self.reduce(advanced && !lost_again, config);
         }
         if self.tail.end > 0 && ack >= self.tail.end {
             self.handle_probe_acked(packet, ack, advanced, config);

@@ -90,6 +90,7 @@ impl Sender {
                 end = board.hole(self.una, end).1;
                 board.high_rxt = board.high_rxt.max(end);
                 board.note_sent(self.una, end);
+                self.prr.out += end - self.una;
             }
             return Repair::Done(Some(self.send(now, self.una, end, config, random)));
         }
@@ -163,6 +164,7 @@ impl Sender {
             None => return None,
         };
         board.note_sent(start, end);
+        self.prr.out += end - start;
         Some(self.send(now, start, end, config, random))
     }
 
