@@ -27,15 +27,16 @@ impl Sender {
 
     /// A recovery begins.
     pub(super) fn begin_prr(&mut self) {
-        self.prr = Prr { flight: self.in_flight(), arrived: self.arrived(), ..Prr::default() };
+        self.prr = Prr { flight: self.in_flight(), arrived: self.prr.arrived, ..Prr::default() };
     }
 
-    /// An ACK in recovery: how much more may be sent now. `progress` when it moved the window and told of no retransmission
-    /// that was lost.
+    /// An ACK: in recovery, how much more may be sent now. `progress` when it moved the window and told of no
+    /// retransmission that was lost.
     pub(super) fn reduce(&mut self, progress: bool, config: &TcpConfig) {
         let arrived = self.arrived();
         let Some(board) = &self.board else { return };
         if self.phase != Phase::Recovery {
+            self.prr.arrived = arrived;
             return;
         }
         let (mss, ssthresh) = (u64::from(config.mss), u64::from(self.window.ssthresh));
@@ -48,10 +49,10 @@ impl Sender {
             // Proportional: ssthresh for each flight that has left.
             (prr.delivered * ssthresh).div_ceil(prr.flight.max(1)).saturating_sub(prr.out)
         } else {
-            let conserved = prr.delivered.saturating_sub(prr.out);
+            // As much as has left; more when nothing says that this is too much.
+            let conserved = prr.delivered.saturating_sub(prr.out).max(now);
             let safe = progress && lost_below <= prr.lost_below;
-            let limit = if safe { conserved.max(now) + mss } else { conserved };
-            (ssthresh - pipe).min(limit)
+            (ssthresh - pipe).min(if safe { conserved + mss } else { conserved })
         };
         (prr.arrived, prr.lost_below) = (arrived, lost_below);
         self.window.cwnd = u32::try_from(pipe + send).unwrap_or(u32::MAX);

@@ -76,12 +76,8 @@ impl Sender {
 
     /// An ACK has been dealt with otherwise; `advanced` when it moved the window.
     pub(super) fn handle_rack(&mut self, now: Ps, packet: &Packet, ack: u64, advanced: bool, config: &TcpConfig) {
-        if self.phase == Phase::Recovery
-            && let Some(board) = &mut self.board
-        {
-            let lost_again = board.settle(self.una);
-            self.reduce(advanced && !lost_again, config);
-        }
+        let lost_again = self.board.as_mut().is_some_and(|board| board.settle(self.una));
+        self.reduce(advanced && !lost_again, config);
         if self.tail.end > 0 && ack >= self.tail.end {
             self.handle_probe_acked(packet, ack, advanced, config);
         }
