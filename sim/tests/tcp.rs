@@ -295,6 +295,13 @@ fn a_lost_retransmission_is_found_by_what_was_sent_after_it() {
 }
 
 #[test]
+fn a_retransmission_that_arrives_overtakes_the_end_of_the_window() {
+    // Nothing behind the last two tells of their loss but the segment that was sent again after them.
+    let [rack, _] = with_and_without_rack(20, true, || Box::new(lose(&[15, 18, 19])));
+    assert_eq!(rack, (20, 3, 0));
+}
+
+#[test]
 fn a_probe_that_stood_in_for_a_loss_cuts_the_window_and_a_needless_one_does_not() {
     for timestamps in [false, true] {
         let settings = Tcp { sack: true, rack: true, timestamps, ..tcp(20) };

@@ -21,7 +21,18 @@ pub(super) struct Scoreboard {
     /// Losses are found by RACK.
     rack: bool,
     /// What was sent in this recovery and not heard of, in order of sending; with RACK only.
-    sent: VecDeque<(u64, u64)>,
+    sent: VecDeque<Sent>,
+    /// First transmissions below this were sent before something that has arrived.
+    overtaken: u64,
+}
+
+/// A piece sent in recovery.
+#[derive(Clone, Copy, Debug)]
+struct Sent {
+    start: u64,
+    end: u64,
+    /// After the highest offset that had been sent by then.
+    max: u64,
 }
 
 impl Scoreboard {
@@ -34,22 +45,24 @@ impl Scoreboard {
     pub(super) fn begin(&mut self, una: u64) {
         self.high_rxt = una;
         self.rescue_rxt = 0;
+        self.overtaken = 0;
         self.sent.clear();
     }
 
-    /// Something was sent in recovery.
-    pub(super) fn note_sent(&mut self, start: u64, end: u64) {
+    /// Something was sent in recovery, when everything below `max` had been sent once.
+    pub(super) fn note_sent(&mut self, start: u64, end: u64, max: u64) {
         if self.rack {
-            self.sent.push_back((start, end));
+            self.sent.push_back(Sent { start, end, max });
         }
     }
 
     /// After an ACK: what was sent before something that it tells of, and is still missing, was lost (again). Returns
     /// whether there is any.
     pub(super) fn settle(&mut self, una: u64) -> bool {
-        let heard_of = |&(start, end): &(u64, u64)| end <= una || self.hole(start, end).0 >= end;
+        let heard_of = |sent: &Sent| sent.end <= una || self.hole(sent.start, sent.end).0 >= sent.end;
         let Some(last) = self.sent.iter().rposition(heard_of) else { return false };
         let lost = !self.sent.iter().take(last).all(heard_of);
+        self.overtaken = self.sent[last].max;
         self.sent.drain(..=last);
         lost
     }
@@ -63,8 +76,8 @@ impl Scoreboard {
             if start >= hole_end {
                 return None;
             }
-            match self.sent.iter().find(|sent| sent.0 <= start && start < sent.1) {
-                Some(sent) => at = sent.1,
+            match self.sent.iter().find(|sent| sent.start <= start && start < sent.end) {
+                Some(sent) => at = sent.end,
                 None => return Some((start, hole_end.min(start + u64::from(mss)))),
             }
         }
@@ -145,7 +158,7 @@ impl Scoreboard {
     /// bytes, lie above it; with RACK, anything.
     pub(super) fn lost_below(&self, mss: u32) -> u64 {
         if self.rack {
-            return self.ranges.last().map_or(0, |range| range.0);
+            return self.ranges.last().map_or(0, |range| range.0).max(self.overtaken);
         }
         let mut above = 0;
         for (count, range) in (1..).zip(self.ranges.iter().rev()) {
@@ -179,7 +192,7 @@ impl Scoreboard {
             }
             at = end;
         }
-        pipe + self.sent.iter().map(|&(start, end)| end.min(lost_below).saturating_sub(start.max(una))).sum::<u64>()
+        pipe + self.sent.iter().map(|sent| sent.end.min(lost_below).saturating_sub(sent.start.max(una))).sum::<u64>()
     }
 }
 

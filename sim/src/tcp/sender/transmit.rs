@@ -89,7 +89,7 @@ impl Sender {
             if let Some(board) = &mut self.board {
                 end = board.hole(self.una, end).1;
                 board.high_rxt = board.high_rxt.max(end);
-                board.note_sent(self.una, end);
+                board.note_sent(self.una, end, self.max);
                 self.prr.out += end - self.una;
             }
             return Repair::Done(Some(self.send(now, self.una, end, config, random)));
@@ -163,7 +163,7 @@ impl Sender {
             }
             None => return None,
         };
-        board.note_sent(start, end);
+        board.note_sent(start, end, self.max);
         self.prr.out += end - start;
         Some(self.send(now, start, end, config, random))
     }
