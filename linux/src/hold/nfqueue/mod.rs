@@ -92,7 +92,11 @@ pub(crate) struct NfQueue {
 impl NfQueue {
     pub(crate) fn new(device: &Device, datapath: &Datapath) -> Result<Self, Error> {
         const WHAT: &str = "hold packets in a netfilter queue";
-        let failed = |source| Error::from_io(WHAT, source);
+        let failed = |source| match Error::from_io(WHAT, source) {
+            // Whatever is in the way, programs and file systems included, is the host's.
+            Error::Io { what, source } => Error::Unsupported { what, source },
+            error => error,
+        };
         let program = datapath.must_wait().ok_or_else(|| failed(io::ErrorKind::InvalidInput.into()))?;
         let records = Rc::new(RefCell::new(Vec::new()));
         let writer = Rc::clone(&records);
