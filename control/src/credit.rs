@@ -182,5 +182,10 @@ fn edge_at(out: &Outgoing, wanted: u32) -> SeqNumber {
 #[must_use]
 pub fn edit(flow: &Flow, out: &Outgoing) -> Edit {
     let field = (remaining(flow, out.ack) >> out.shift).min(u32::from(out.window)) as u16;
+    if out.copy {
+        // The receiver of an older acknowledgement number or timestamp would not look at the window (RFC 9293 §3.10.7.4,
+        // RFC 7323 §5.3), and later ones may have passed.
+        return Edit { window: Some(field), ack: Some(out.ack), tsval: Some(flow.tsval.get()), ..Edit::NONE };
+    }
     Edit { window: (field != out.window).then_some(field), ..Edit::NONE }
 }

@@ -25,6 +25,8 @@ pub enum Verdict {
     Pass(Edit),
     /// The policy keeps the handle; the packet comes back in a later [`Action`].
     Hold,
+    /// On its way, with this change; the policy keeps the handle of a copy, a bare ACK as in [`Action::Split`].
+    Split(Edit),
 }
 
 impl Verdict {

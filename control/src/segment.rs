@@ -115,9 +115,13 @@ pub struct Edit {
     pub ect: Option<bool>,
     /// Sets or clears [`Flags::ECE`].
     pub ece: Option<bool>,
+    /// New acknowledgement number.
+    pub ack: Option<SeqNumber>,
+    /// New TSval, if the segment carries timestamps.
+    pub tsval: Option<u32>,
 }
 
 impl Edit {
     /// Leave the segment as it is.
-    pub const NONE: Self = Self { window: None, ect: None, ece: None };
+    pub const NONE: Self = Self { window: None, ect: None, ece: None, ack: None, tsval: None };
 }

@@ -46,10 +46,23 @@ pub struct Outgoing {
     pub data: bool,
     /// It repeats the acknowledgement number before it.
     pub repeated: bool,
+    /// It has left already, without a grant: this is its bare copy.
+    pub copy: bool,
     /// Its window field as TCP wrote it.
     pub window: u16,
     /// Binary logarithm of the window field's unit: the window scale, 0 on a SYN-ACK (RFC 7323 §2.2).
     pub shift: u8,
+}
+
+impl Outgoing {
+    /// What it says if it leaves now: a copy speaks for the flow as it stands.
+    #[must_use]
+    pub(crate) fn now(self, flow: &Flow) -> Self {
+        if !self.copy {
+            return self;
+        }
+        Self { ack: SeqNumber(flow.released_ack.get()), window: flow.last_window.get() as u16, ..self }
+    }
 }
 
 /// May it leave now?
@@ -59,6 +72,8 @@ pub enum Decision {
     Pass(Edit),
     /// No: the scheduler decides.
     Hold(Outgoing),
+    /// Yes, with this change but without a grant; a bare copy waits for that.
+    Split(Edit, Outgoing),
 }
 
 /// What an outgoing segment triggers.
@@ -343,29 +358,45 @@ pub fn egress(config: &Config, gate: &Gate, flow: &Flow, segment: &Segment, now:
         flow.ts_value.set(value);
         flow.ts_start.set(now.0);
     }
+    if let Some((value, _)) = segment.timestamps {
+        flow.tsval.set(value);
+    }
     let Some(out) = out else {
         gate.passed.add(1);
         return Decision::Pass(Edit::NONE);
     };
     let mut trigger = trigger(config, gate, flow, &out);
     let mut pass = may_pass(config, gate, flow, segment, out.class, trigger.wire, now);
+    let mut split = false;
     if !pass && credit::governs(config, flow) && out.class == Class::Ack {
-        // The ACK may go without moving the edge if the sender can go on without. Not past a grant that is queued: what
-        // leaves later with an older timestamp is not accepted (RFC 7323 §5.3), and the grant would be lost.
-        if flow.held.get() == 0 && credit::can_go_on(flow, out.ack) {
-            trigger = credit::without_grant(flow, &out);
-            pass = true;
-        }
+        // The ACK goes all the same, without moving the edge: data that has arrived is acknowledged, and no timer of the
+        // sender runs. A bare copy waits for the grant, if the sender cannot go on without and nothing of the flow's waits
+        // already.
+        let queued = flow.held.get() > 0;
+        split = !queued && !credit::can_go_on(flow, out.ack);
+        pass = !queued || only_a_copy_waits(flow);
+        trigger = if pass { credit::without_grant(flow, &out) } else { trigger };
     }
     if pass {
         charge(gate, flow, &out, trigger, now);
         gate.passed.add(1);
-        return Decision::Pass(edit(config, flow, &out));
+        if !split {
+            return Decision::Pass(edit(config, flow, &out));
+        }
+        flow.flags.raise(flag::COPIED);
     }
     flow.flags.raise(flag::WAITED);
     flow.held.add(1);
     gate.held.add(1);
+    if split {
+        return Decision::Split(edit(config, flow, &out), Outgoing { copy: true, ..out });
+    }
     Decision::Hold(out)
+}
+
+/// Nothing of the flow's is held that a later segment could overtake.
+fn only_a_copy_waits(flow: &Flow) -> bool {
+    flow.held.get() == 1 && flow.flags.any(flag::COPIED)
 }
 
 /// What the header must say when `out` leaves, after it has been charged.
@@ -375,7 +406,7 @@ pub fn edit(config: &Config, flow: &Flow, out: &Outgoing) -> Edit {
 }
 
 fn may_pass(config: &Config, gate: &Gate, flow: &Flow, segment: &Segment, class: Class, wire: u64, now: Time) -> bool {
-    let order_kept = flow.held.get() == 0;
+    let order_kept = flow.held.get() == 0 || only_a_copy_waits(flow);
     match (config.hold, class) {
         (Hold::Nothing, _) => return true,
         (Hold::Requests, Class::Ack) => return order_kept,
@@ -458,6 +489,7 @@ fn classify(config: &Config, gate: &Gate, flow: &Flow, segment: &Segment, now: T
         ece: segment.flags.has(Flags::ECE) && !segment.flags.has(Flags::SYN),
         data: segment.payload > 0,
         repeated,
+        copy: false,
         window: segment.window,
         shift: if segment.flags.has(Flags::SYN) { 0 } else { flow.scale.get() as u8 },
     })

@@ -68,9 +68,6 @@ pub struct Config {
     /// No ACK is held longer. Above the queueing that gating itself creates (N·W/C: 20 ms for 1600 senders at 1 Gb/s),
     /// below the senders' RTOmin.
     pub max_hold: Span,
-    /// Under exact credit, an ACK that has waited for this long leaves without a grant, and a bare copy of it waits on:
-    /// a Linux sender repeats its last segment after two RTTs and two to eight milliseconds without an ACK (RFC 8985 §7).
-    pub split_after: Span,
     /// The senders' initial window in segments (10: RFC 6928 and Linux; PAC's testbed had 3, its ns-2 runs 2).
     pub initial_window: u32,
     /// λ in thousandths: throughput at or below this share of what it was is a reduction (PAC §III-C: 0.8).
@@ -123,7 +120,6 @@ impl Config {
         Self {
             buffer,
             max_hold: Span::millis(100),
-            split_after: Span::millis(2),
             initial_window: 10,
             lambda_permille: 800,
             min_interval: Span::micros(200),

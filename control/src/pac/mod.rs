@@ -137,6 +137,10 @@ impl Policy for Pac {
                 self.scheduler.enqueue(&self.config, &self.state, id, packet, out, now);
                 Verdict::Hold
             }
+            Decision::Split(edit, copy) => {
+                self.scheduler.enqueue(&self.config, &self.state, id, packet, copy, now);
+                Verdict::Split(edit)
+            }
         }
     }
 

@@ -23,6 +23,7 @@ use crate::budget::Budget;
 use crate::credit::{self, TURNS};
 use crate::policy::{Action, FlowId, PacketId};
 use crate::segment::Edit;
+use crate::seq::SeqNumber;
 use crate::units::{Span, Time};
 
 const NONE: u32 = u32::MAX;
@@ -42,8 +43,6 @@ struct Held {
     since: Time,
     /// The flow's generation when it was held: a later connection in the same entry has nothing to do with it.
     generation: u32,
-    /// Has left already, and this is its bare copy.
-    copy: bool,
     /// Next of the same flow.
     next: u32,
     /// Tells a slot's tenants apart.
@@ -66,7 +65,7 @@ impl Age {
 
     const fn of(held: &Held) -> Self {
         match held.out.class {
-            _ if held.copy => Self::Copy,
+            _ if held.out.copy => Self::Copy,
             Class::Request | Class::Handshake => Self::Request,
             _ => Self::Ack,
         }
@@ -75,15 +74,6 @@ impl Age {
     /// The longest hold.
     fn limit(self, config: &Config) -> Span {
         if self == Self::Copy { config.max_hold * COPY_PATIENCE } else { config.max_hold }
-    }
-
-    /// When it may leave without a grant, if it can.
-    const fn split(self, config: &Config) -> Option<Span> {
-        match self {
-            Self::Ack => Some(config.split_after),
-            Self::Request => Some(Span(config.max_hold.0 / 2)),
-            Self::Copy => None,
-        }
     }
 }
 
@@ -110,7 +100,8 @@ pub struct Stats {
     pub forced: u64,
     /// ACKs released at once with a flow in loss recovery.
     pub hurried: u64,
-    /// Packets released without a grant because they had been held for `max_hold`, while a bare copy waits on.
+    /// Requests released without a grant because they had been held for half of `max_hold` or more, while a bare copy waits
+    /// on.
     pub split: u64,
     /// ACKs dropped because a later one said it all, or by the stale-ACK rule.
     pub discarded: u64,
@@ -208,8 +199,8 @@ impl Scheduler {
                 self.flush(config, state.gate(), flow, id, now);
             }
             _ => {
-                let since = self.drop_subsumed(config, state.gate(), flow, id, now);
-                self.push(flow, id, packet, out, since);
+                self.drop_subsumed(config, state.gate(), flow, id);
+                self.push(flow, id, packet, out, now);
                 self.wait(config, flow, id);
             }
         }
@@ -252,9 +243,9 @@ impl Scheduler {
             Some(self.slots[slot as usize].since + span)
         };
         let limit = Age::ALL.into_iter().filter_map(|age| after(age, age.limit(config))).min()?;
-        let split = Age::ALL.into_iter().filter_map(|age| after(age, age.split(config)?)).min();
+        let split = after(Age::Request, split_after(config)).filter(|_| config.credit);
         // What could not be split when its time came is looked at again a little later.
-        let split = split.filter(|_| config.credit).map(|time| time.max(self.last_poll + Span(config.silence.0 / 4)));
+        let split = split.map(|time| time.max(self.last_poll + Span(config.silence.0 / 4)));
         // Only while a SYN-ACK waits for it; a time that has passed asks for nothing.
         let settled = Some(self.settled_at).filter(|&at| at > self.last_poll).unwrap_or(Time::NEVER);
         Some(limit.min(self.next_look).min(self.next_scan).min(settled).min(split.unwrap_or(Time::NEVER)))
@@ -277,7 +268,6 @@ impl Scheduler {
             out,
             since: now,
             generation: flow.generation.get(),
-            copy: false,
             next: NONE,
             ticket: self.tickets,
         };
@@ -304,24 +294,18 @@ impl Scheduler {
         self.stats.held_max = self.stats.held_max.max(self.held() as u64);
     }
 
-    /// Under exact credit a later packet says all that the flow's held bare ACKs say, and its grant is theirs. Returns
-    /// since when the flow's data has waited to be acknowledged.
-    fn drop_subsumed(&mut self, config: &Config, gate: &Gate, flow: &Flow, id: FlowId, now: Time) -> Time {
-        let mut since = now;
+    /// Under exact credit a later packet says all that the flow's held bare ACKs say, and its grant is theirs.
+    fn drop_subsumed(&mut self, config: &Config, gate: &Gate, flow: &Flow, id: FlowId) {
         while let Some(&FlowQueue { head, .. }) = self.flows.get(id.0 as usize).filter(|queue| queue.head != NONE) {
             let held = self.slots[head as usize];
             let bare = held.out.class == Class::Ack && !held.out.data;
             if !credit::governs(config, flow) || !bare || held.generation != flow.generation.get() {
                 break;
             }
-            if !held.copy {
-                since = since.min(held.since);
-            }
-            self.take_head(id);
+            self.take_head(flow, id);
             unhold(gate, flow);
             self.discard(held.packet);
         }
-        since
     }
 
     /// Puts a flow with held ACKs at the end of its level, unless it waits there already.
@@ -379,7 +363,7 @@ impl Scheduler {
         let (Some(flow), queue) = (state.flow(id), self.flows[id.0 as usize]) else { return false };
         let held = self.slots[queue.head as usize];
         let current = held.generation == flow.generation.get();
-        let wire = if current { trigger(config, gate, flow, &held.out).wire } else { 0 };
+        let wire = if current { trigger(config, gate, flow, &held.out.now(flow)).wire } else { 0 };
         let syn_ack = held.out.class == Class::Handshake && flow.flags.any(flag::HALF_OPEN);
         if syn_ack
             && interval::syns_are_arriving(config, gate, now)
@@ -389,7 +373,7 @@ impl Scheduler {
             return false;
         }
         if wire > 0 && !gate.admits(wire) {
-            if self.split_oldest(config, state, now) {
+            if self.split_oldest_request(config, state, now) {
                 return true;
             }
             gate.wanted.set(wire.min(gate.threshold.get()));
@@ -427,19 +411,17 @@ impl Scheduler {
         true
     }
 
-    /// Lets an ACK, or a request, that has waited for long enough go without a grant if the budget has room for what that
-    /// sets in motion: mostly nothing.
-    fn split_oldest<S: State>(&mut self, config: &Config, state: &S, now: Time) -> bool {
-        for age in Age::ALL {
-            let Some((id, head)) = age.split(config).and_then(|wait| self.oldest(age, wait, now)) else { continue };
-            let Some(flow) = state.flow(id) else { continue };
-            let cost = credit::cost_of_split(flow, &self.slots[head as usize].out);
-            if self.can_split(config, flow, head) && (cost == 0 || state.gate().admits(cost)) {
-                self.split(config, state.gate(), flow, head, now);
-                return true;
-            }
+    /// Lets a request that has waited for long enough go without a grant if the budget has room for what that sets in
+    /// motion: mostly nothing.
+    fn split_oldest_request<S: State>(&mut self, config: &Config, state: &S, now: Time) -> bool {
+        let Some((id, head)) = self.oldest(Age::Request, split_after(config), now) else { return false };
+        let Some(flow) = state.flow(id) else { return false };
+        let cost = credit::cost_of_split(flow, &self.slots[head as usize].out);
+        let may = self.can_split(config, flow, head) && (cost == 0 || state.gate().admits(cost));
+        if may {
+            self.split(config, state.gate(), flow, head, now);
         }
-        false
+        may
     }
 
     /// The flow, and its first packet, whose packet is the oldest of its age and has waited for at least `wait`.
@@ -455,9 +437,8 @@ impl Scheduler {
         let held = &self.slots[slot as usize];
         let syn_ack = held.out.class == Class::Handshake && flow.flags.any(flag::HALF_OPEN);
         credit::governs(config, flow)
-            && matches!(held.out.class, Class::Ack | Class::Request | Class::Handshake)
+            && matches!(held.out.class, Class::Request | Class::Handshake)
             && !syn_ack
-            && !held.copy
             && held.generation == flow.generation.get()
     }
 
@@ -469,10 +450,10 @@ impl Scheduler {
         charge(gate, flow, &held.out, cost, now);
         let action = Action::Split(held.packet, edit(config, flow, &held.out));
         self.tickets = self.tickets.wrapping_add(1);
-        held.copy = true;
         held.since = now;
         held.ticket = self.tickets;
-        held.out = Outgoing { class: Class::Ack, data: false, ..held.out };
+        held.out = Outgoing { class: Class::Ack, data: false, copy: true, ..held.out };
+        flow.flags.raise(flag::COPIED);
         self.ages[Age::Copy as usize].push_back((slot, self.tickets));
         self.stats.split += 1;
         self.stats.longest_hold = self.stats.longest_hold.max(waited.0);
@@ -507,29 +488,32 @@ impl Scheduler {
         now: Time,
         counter: fn(&mut Stats) -> &mut u64,
     ) {
-        let held = self.take_head(id);
+        let held = self.take_head(flow, id);
         unhold(gate, flow);
         let waited = now.since(held.since);
         self.stats.longest_hold = self.stats.longest_hold.max(waited.0);
-        if held.generation != flow.generation.get() {
+        let current = held.generation == flow.generation.get();
+        if !current && !held.out.copy {
             *counter(&mut self.stats) += 1;
             self.ready.push_back((Action::Release(held.packet, Edit::NONE), waited));
             return;
         }
-        let overtaken = held.out.ack.before(crate::seq::SeqNumber(flow.released_ack.get()));
-        if overtaken && !held.out.data && held.out.class == Class::Ack {
+        let out = held.out.now(flow);
+        let overtaken = out.ack.before(SeqNumber(flow.released_ack.get())) && !out.data && out.class == Class::Ack;
+        let trigger = trigger(config, gate, flow, &out);
+        let says_nothing = held.out.copy && trigger.edge == Some(SeqNumber(flow.edge.get()));
+        if !current || overtaken || says_nothing {
             self.discard(held.packet);
             return;
         }
         *counter(&mut self.stats) += 1;
-        let trigger = trigger(config, gate, flow, &held.out);
-        charge(gate, flow, &held.out, trigger, now);
+        charge(gate, flow, &out, trigger, now);
         self.watch(id, flow, now);
         flow.added_delay.set(smooth(u64::from(flow.added_delay.get()), waited.0) as u32);
-        self.ready.push_back((Action::Release(held.packet, edit(config, flow, &held.out)), waited));
+        self.ready.push_back((Action::Release(held.packet, edit(config, flow, &out)), waited));
     }
 
-    fn take_head(&mut self, id: FlowId) -> Held {
+    fn take_head(&mut self, flow: &Flow, id: FlowId) -> Held {
         let queue = &mut self.flows[id.0 as usize];
         let slot = queue.head;
         let held = self.slots[slot as usize];
@@ -541,6 +525,9 @@ impl Scheduler {
         self.slots[slot as usize].ticket = 0;
         self.free.push(slot);
         self.drop_departed_ages();
+        if held.out.copy && held.generation == flow.generation.get() {
+            flow.flags.lower(flag::COPIED);
+        }
         held
     }
 
@@ -633,6 +620,11 @@ impl Scheduler {
             self.granted.push_back((id, now));
         }
     }
+}
+
+/// When a request may leave without a grant: well before our own TCP repeats it.
+fn split_after(config: &Config) -> Span {
+    Span(config.max_hold.0 / 2)
 }
 
 /// One packet of the flow is held no more.

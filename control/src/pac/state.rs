@@ -144,6 +144,8 @@ pub mod flag {
     pub const ASKS: u32 = 1 << 18;
     /// All that was received ended with a PSH, and what was released since then brought nothing: nothing follows.
     pub const DRY: u32 = 1 << 19;
+    /// A bare copy of an ACK is held: the sender waits for the grant that will come with it.
+    pub const COPIED: u32 = 1 << 20;
     /// Something has been received.
     pub const RECEIVED: u32 = 1 << 9;
     /// An ACK has been seen from our side: `released_ack` and `ack_high` are valid.
@@ -209,6 +211,10 @@ pub struct Flow {
     pub edge: U32,
     /// Our window scale (RFC 7323).
     pub scale: U32,
+    /// TSval of our last segment.
+    pub tsval: U32,
+    /// Keeps the size a multiple of the alignment.
+    pub reserved: U32,
 }
 
 impl Flow {

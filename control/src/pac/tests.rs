@@ -74,16 +74,25 @@ impl Host {
 
     fn on_wire(&mut self, packet: PacketId, edit: Edit) {
         let (flow, segment) = self.sent[packet.0 as usize];
-        self.wire.push((flow, segment.ack.0, edit.window.unwrap_or(segment.window)));
+        let ack = edit.ack.unwrap_or(segment.ack);
+        self.wire.push((flow, ack.0, edit.window.unwrap_or(segment.window)));
     }
 
     fn send(&mut self, flow: u32, segment: Segment) -> PacketId {
         let packet = PacketId(self.next);
         self.next += 1;
         self.sent.push((flow, segment));
-        if let Verdict::Pass(edit) = self.pac.handle_egress(self.now, FlowId(flow), &segment, packet) {
-            self.left.push(packet);
-            self.on_wire(packet, edit);
+        match self.pac.handle_egress(self.now, FlowId(flow), &segment, packet) {
+            Verdict::Pass(edit) => {
+                self.left.push(packet);
+                self.on_wire(packet, edit);
+            }
+            Verdict::Split(edit) => {
+                self.left.push(packet);
+                self.split.push(packet);
+                self.on_wire(packet, edit);
+            }
+            Verdict::Hold => {}
         }
         self.poll();
         packet

@@ -1,6 +1,6 @@
 //! The Internet checksum (RFC 1071) of TCP, whole and incremental (RFC 1624).
 
-use super::{Layout, be16};
+use super::{Layout, be16, options};
 use crate::segment::{Edit, Flags};
 
 /// What the checksum field of a frame turned out to hold.
@@ -33,13 +33,21 @@ pub fn complete_checksum(frame: &mut [u8], layout: &Layout) -> Checksum {
 
 /// Makes the changes that a policy asked for, checksums updated with them. The TCP checksum must be complete.
 pub fn apply(frame: &mut [u8], layout: &Layout, edit: &Edit) {
+    let tcp = layout.tcp;
     if let Some(window) = edit.window {
-        replace16(frame, layout.tcp + 14, layout.tcp + 16, |_| window);
+        replace(frame, tcp, tcp + 14, tcp + 16, &window.to_be_bytes());
     }
-    if let Some(echo) = edit.ece {
-        // Offset, reserved bits and flags are one 16-bit word of the header.
-        let flag = u16::from(Flags::ECE.0);
-        replace16(frame, layout.tcp + 12, layout.tcp + 16, |word| if echo { word | flag } else { word & !flag });
+    if let (Some(echo), Some(&flags)) = (edit.ece, frame.get(tcp + 13)) {
+        let flags = if echo { flags | Flags::ECE.0 } else { flags & !Flags::ECE.0 };
+        replace(frame, tcp, tcp + 13, tcp + 16, &[flags]);
+    }
+    if let Some(ack) = edit.ack {
+        replace(frame, tcp, tcp + 8, tcp + 16, &ack.0.to_be_bytes());
+    }
+    if let Some(tsval) = edit.tsval
+        && let Some(at) = frame.get(tcp + 20..layout.payload).and_then(options::tsval_at)
+    {
+        replace(frame, tcp, tcp + 20 + at, tcp + 16, &tsval.to_be_bytes());
     }
     if let Some(capable) = edit.ect {
         let ect = u16::from(capable) * 2;
@@ -47,20 +55,22 @@ pub fn apply(frame: &mut [u8], layout: &Layout, edit: &Edit) {
             // The traffic class lies across the first two bytes, and no checksum covers it.
             let Some(first) = frame.get(layout.ip..layout.ip + 2).map(be16) else { return };
             put16(frame, layout.ip, first & !0x30 | ect << 4);
-        } else {
-            replace16(frame, layout.ip, layout.ip + 10, |word| word & !3 | ect);
+        } else if let Some(&service) = frame.get(layout.ip + 1) {
+            replace(frame, layout.ip, layout.ip + 1, layout.ip + 10, &[service & !3 | ect as u8]);
         }
     }
 }
 
-/// Replaces the 16-bit word at `at` and updates the checksum at `check` with it (RFC 1624 Eq. 3).
-fn replace16(frame: &mut [u8], at: usize, check: usize, change: impl Fn(u16) -> u16) {
-    let (Some(old), Some(sum)) = (frame.get(at..at + 2).map(be16), frame.get(check..check + 2).map(be16)) else {
-        return;
-    };
-    let new = change(old);
-    put16(frame, at, new);
-    put16(frame, check, !fold(u64::from(!sum) + u64::from(!old) + u64::from(new)));
+/// Replaces the bytes at `at` of the header that begins at `header`, and updates the checksum at `check` with them
+/// (RFC 1624 Eq. 3, over the 16-bit words that the bytes touch).
+fn replace(frame: &mut [u8], header: usize, at: usize, check: usize, new: &[u8]) {
+    let (start, end) = (at - (at - header) % 2, at + new.len());
+    let words = start..end + (end - start) % 2;
+    let (Some(old), Some(field)) = (frame.get(words.clone()), frame.get(check..check + 2).map(be16)) else { return };
+    let before: u64 = old.chunks_exact(2).map(|word| u64::from(!be16(word))).sum();
+    frame[at..end].copy_from_slice(new);
+    let after = sum(&frame[words]);
+    put16(frame, check, !fold(u64::from(!field) + before + after));
 }
 
 /// The complete TCP checksum of a frame, whatever its field holds.

@@ -19,29 +19,36 @@ pub(super) struct Options {
     pub(super) timestamps: Option<(u32, u32)>,
 }
 
-pub(super) fn parse(mut bytes: &[u8]) -> Options {
+pub(super) fn parse(bytes: &[u8]) -> Options {
     let mut options = Options::default();
-    while let Some(&kind) = bytes.first() {
-        if kind == END {
-            break;
-        }
-        if kind == NOP {
-            bytes = &bytes[1..];
-            continue;
-        }
-        let length = usize::from(bytes.get(1).copied().unwrap_or(0));
-        if length < 2 || length > bytes.len() {
-            break;
-        }
-        let value = &bytes[2..length];
+    for (kind, at, length) in entries(bytes) {
+        let value = &bytes[at..at + length];
         match (kind, length) {
-            (MSS, 4) => options.mss = be16(value),
-            (WINDOW_SCALE, 3) => options.wscale = Some(value[0].min(MAX_WINDOW_SCALE)),
-            (SACK, 10..) => options.sack = true,
-            (TIMESTAMPS, 10) => options.timestamps = Some((be32(&value[0..4]), be32(&value[4..8]))),
+            (MSS, 2) => options.mss = be16(value),
+            (WINDOW_SCALE, 1) => options.wscale = Some(value[0].min(MAX_WINDOW_SCALE)),
+            (SACK, 8..) => options.sack = true,
+            (TIMESTAMPS, 8) => options.timestamps = Some((be32(&value[0..4]), be32(&value[4..8]))),
             _ => {}
         }
-        bytes = &bytes[length..];
     }
     options
+}
+
+/// Where the TSval stands, if there is one: in the last timestamps option, as [`parse`] has it.
+pub(super) fn tsval_at(bytes: &[u8]) -> Option<usize> {
+    entries(bytes).filter(|&(kind, _, length)| (kind, length) == (TIMESTAMPS, 8)).map(|(_, at, _)| at).last()
+}
+
+/// Kind, offset of the value, and length of the value of each option.
+fn entries(bytes: &[u8]) -> impl Iterator<Item = (u8, usize, usize)> {
+    let mut at = 0;
+    core::iter::from_fn(move || {
+        while bytes.get(at) == Some(&NOP) {
+            at += 1;
+        }
+        let (&kind, &length) = (bytes.get(at)?, bytes.get(at + 1)?);
+        let (value, length) = (at + 2, usize::from(length).checked_sub(2)?);
+        at = value + length;
+        (kind != END && at <= bytes.len()).then_some((kind, value, length))
+    })
 }

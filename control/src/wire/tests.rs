@@ -277,13 +277,16 @@ proptest! {
 
     #[test]
     fn edits_keep_the_checksums_right(
-        (key, segment) in segments(), window: Option<u16>, ect: Option<bool>, ece: Option<bool>
+        (key, segment) in segments(), window: Option<u16>, ect: Option<bool>, ece: Option<bool>, ack: Option<u32>,
+        tsval: Option<u32>
     ) {
         let mut frame = emit(&key, &segment, Direction::Egress);
         let layout = parse(&frame, &Meta::whole(&frame), Direction::Egress).unwrap().layout;
-        apply(&mut frame, &layout, &Edit { window, ect, ece });
+        apply(&mut frame, &layout, &Edit { window, ect, ece, ack: ack.map(SeqNumber), tsval });
         let mut expected = segment;
         expected.window = window.unwrap_or(segment.window);
+        expected.ack = ack.map_or(segment.ack, SeqNumber);
+        expected.timestamps = segment.timestamps.map(|(value, echo)| (tsval.unwrap_or(value), echo));
         expected.ce = segment.ce && ect.is_none();
         match ece {
             Some(true) => expected.flags |= Flags::ECE,

@@ -36,6 +36,12 @@ impl<O: Observer> World<'_, O> {
                 slot.held += 1;
                 self.tally.hold(slot.held);
             }
+            Verdict::Split(edit) => {
+                self.slab[handle].arrival = self.now;
+                slot.held += 1;
+                self.tally.hold(slot.held);
+                self.split(handle, edit);
+            }
         }
         self.drain_shim(shim);
     }
@@ -131,6 +137,12 @@ pub(super) fn apply(edit: Edit, packet: &mut Packet) {
     if let Some(ect) = edit.ect {
         packet.bits &= !(Packet::ECT | Packet::CE);
         packet.bits |= if ect { Packet::ECT } else { 0 };
+    }
+    if let Some(ack) = edit.ack {
+        packet.ack = ack;
+    }
+    if let Some(tsval) = edit.tsval {
+        packet.timestamps.0 = tsval;
     }
     if let Some(ece) = edit.ece {
         packet.flags.0 &= !Flags::ECE.0;
