@@ -76,6 +76,8 @@ pub(crate) enum Verdict {
     Pass(Option<u16>),
     /// It was taken.
     Hold(Class),
+    /// It went on, perhaps with another window, and a copy was taken.
+    Split(Option<u16>),
 }
 
 /// Both sides.
@@ -148,6 +150,11 @@ impl Pair {
                         window = edit.window;
                         wire::apply(&mut expected, &packet.layout, &edit);
                     }
+                    Decision::Split(edit, copy) => {
+                        window = edit.window;
+                        wire::apply(&mut expected, &packet.layout, &edit);
+                        held = Some((id, copy));
+                    }
                     Decision::Hold(out) if frame.len() > MAX_FRAME => {
                         // Too large for the ring: it passes after all, charged like any other release.
                         let trigger = account::trigger(&self.config, gate, flow, &out);
@@ -161,7 +168,8 @@ impl Pair {
                 },
             }
         }
-        same("verdict", &returned, &if held.is_some() { TAKEN } else { PASSED })?;
+        let taken = held.is_some_and(|(_, out)| !out.copy);
+        same("verdict", &returned, &if taken { TAKEN } else { PASSED })?;
         same("frame", &after, &expected)?;
         same("record", &arrival.map(|a| (a.flow, a.out, a.time)), &held.map(|(id, out)| (id, out, self.now)))?;
         self.newest = arrival.map(|arrival| arrival.packet);
@@ -171,7 +179,11 @@ impl Pair {
             model.enqueue(&self.config, &self.model, id, arrival.packet, out, self.now);
         }
         self.compare()?;
-        Ok(held.map_or(Verdict::Pass(window), |(_, out)| Verdict::Hold(out.class)))
+        Ok(match held {
+            None => Verdict::Pass(window),
+            Some((_, out)) if out.copy => Verdict::Split(window),
+            Some((_, out)) => Verdict::Hold(out.class),
+        })
     }
 
     /// Lets both schedulers release what may leave.
@@ -363,7 +375,7 @@ fn random_packets_leave_programs_and_model_in_the_same_state() {
                     pair.wait(Span::micros(step.wait_us));
                     let (frame, meta, direction) = step.frame(**case);
                     let outcome = pair.packet(&frame, &meta, direction).and_then(|verdict| {
-                        **held += u32::from(matches!(verdict, Verdict::Hold(_)));
+                        **held += u32::from(!matches!(verdict, Verdict::Pass(_)));
                         if step.release { pair.release().map(drop) } else { Ok(()) }
                     });
                     prop_assert!(outcome.is_ok(), "step {}: {}", index, outcome.unwrap_err());

@@ -273,6 +273,8 @@ fn run(pair: &mut Pair, isn: SeqNumber, line: &str) -> Result<(), String> {
         let found = match pair.packet(&frame, &meta, direction)? {
             Verdict::Pass(None) => "pass".into(),
             Verdict::Pass(Some(window)) => format!("pass win={window}"),
+            Verdict::Split(None) => "split".into(),
+            Verdict::Split(Some(window)) => format!("split win={window}"),
             Verdict::Hold(class) => format!("hold {}", format!("{class:?}").to_lowercase()),
         };
         return compare(found, written.trim());

@@ -241,6 +241,8 @@ mod tests {
             generation,
             edge,
             scale,
+            tsval,
+            reserved,
         );
         same_layout!(Books, types::books, fresh, unguarded, overflow, not_tcp, fragments, malformed);
         assert_eq!(size_of::<FlowKey>(), 40, "struct flow_key");

@@ -163,7 +163,8 @@ static __always_inline void describe(const struct __sk_buff *skb, const struct o
 	held->tag_protocol = skb->vlan_present ? bpf_ntohs(skb->vlan_proto) : 0;
 	held->window = out->window;
 	held->class = out->class;
-	held->bits = (out->ece ? HELD_ECE : 0) | (out->data ? HELD_DATA : 0) | (out->repeated ? HELD_REPEATED : 0);
+	held->bits = (out->ece ? HELD_ECE : 0) | (out->data ? HELD_DATA : 0) | (out->repeated ? HELD_REPEATED : 0) |
+		     (out->copy ? HELD_COPY : 0);
 	held->shift = out->shift;
 }
 
@@ -206,18 +207,20 @@ static __always_inline bool copy_large(struct __sk_buff *skb, const struct outgo
 /* The daemon is woken by the first frame that is held, and by what must not wait for long: loss recovery takes the
  * connection's held frames along. While others wait it is woken by budget (see `ingress`), and reads what came in between
  * then. */
-static __always_inline int take_by_ring(struct __sk_buff *skb, const struct outgoing *out, __u32 id, __u64 now)
+static __always_inline bool copy_to_ring(struct __sk_buff *skb, const struct outgoing *out, __u32 id, __u64 now)
 {
 	bool urgent = out->first || out->class == CLASS_URGENT || out->class == CLASS_STALE ||
 		      bpf_ringbuf_query(&ring, BPF_RB_AVAIL_DATA) > RING_ALARM;
 	__u64 wake = urgent ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP;
-	bool copied;
 
 	if (skb->len <= SMALL_FRAME)
-		copied = copy_small(skb, out, id, now, wake);
-	else
-		copied = skb->len <= MAX_FRAME && copy_large(skb, out, id, now, wake);
-	if (!copied)
+		return copy_small(skb, out, id, now, wake);
+	return skb->len <= MAX_FRAME && copy_large(skb, out, id, now, wake);
+}
+
+static __always_inline int take_by_ring(struct __sk_buff *skb, const struct outgoing *out, __u32 id, __u64 now)
+{
+	if (!copy_to_ring(skb, out, id, now))
 		return TC_ACT_UNSPEC;
 	return settings.take == TAKE_STOLEN ? TC_ACT_STOLEN : bpf_redirect(0, 0);
 }
@@ -288,9 +291,10 @@ int egress(struct __sk_buff *skb)
 	__u64 now = clock();
 	struct packet packet = {};
 	struct outgoing out = {};
-	int verdict = TC_ACT_UNSPEC;
+	int decision, verdict = TC_ACT_UNSPEC;
 	struct flow *flow;
 	enum reject reject;
+	bool copied = false;
 	__u32 id;
 
 	reject = parse(skb, false, &packet);
@@ -301,14 +305,21 @@ int egress(struct __sk_buff *skb)
 	flow = find_flow(&packet, false, &id);
 	if (!flow)
 		return TC_ACT_UNSPEC;
-	if (account_egress(flow, &packet.segment, now, &out)) {
-		if (since(now, get64(&gate.heartbeat)) <= settings.stale)
+	decision = account_egress(flow, &packet.segment, now, &out);
+	if (decision != DECIDE_PASS) {
+		if (since(now, get64(&gate.heartbeat)) > settings.stale)
+			copied = false;
+		else if (decision == DECIDE_SPLIT)
+			copied = copy_to_ring(skb, &out, id, now);
+		else
 			verdict = settings.take == TAKE_REDIRECT ? take_by_redirect(skb, &out, id, now)
 								 : take_by_ring(skb, &out, id, now);
 		if (verdict != TC_ACT_UNSPEC)
 			return verdict;
-		add64(&books.overflow, 1);
-		pass_after_all(flow, &out, now);
+		if (!copied) {
+			add64(&books.overflow, 1);
+			pass_after_all(flow, &out, now);
+		}
 	}
 	rewrite_window(skb, flow, &packet.segment, &out);
 	return TC_ACT_UNSPEC;
@@ -339,6 +350,7 @@ int must_wait(struct __sk_buff *skb)
 	struct outgoing out = {};
 	struct flow *flow;
 	enum reject reject;
+	int decision;
 	__u32 id;
 
 	if (skb->mark == PASS_MARK)
@@ -349,11 +361,15 @@ int must_wait(struct __sk_buff *skb)
 		return 0;
 	}
 	flow = find_flow(&packet, false, &id);
-	if (!flow || !account_egress(flow, &packet.segment, now, &out))
+	decision = flow ? account_egress(flow, &packet.segment, now, &out) : DECIDE_PASS;
+	if (decision == DECIDE_PASS)
 		return 0;
-	if (since(now, get64(&gate.heartbeat)) <= settings.stale && skb->len + sizeof(struct ethernet) <= MAX_FRAME &&
-	    note_held(skb, &out, id, now))
-		return 1;
+	if (since(now, get64(&gate.heartbeat)) <= settings.stale && skb->len + sizeof(struct ethernet) <= MAX_FRAME) {
+		if (decision == DECIDE_SPLIT && copy_to_ring(skb, &out, id, now))
+			return 0;
+		if (decision == DECIDE_HOLD && note_held(skb, &out, id, now))
+			return 1;
+	}
 	add64(&books.overflow, 1);
 	pass_after_all(flow, &out, now);
 	return 0;

@@ -48,6 +48,7 @@ enum class { CLASS_ACK, CLASS_HANDSHAKE, CLASS_REQUEST, CLASS_URGENT, CLASS_STAL
 #define FLOW_ASKED (1u << 17)
 #define FLOW_ASKS (1u << 18)
 #define FLOW_DRY (1u << 19)
+#define FLOW_COPIED (1u << 20)
 
 struct gate {
 	__u64 owed;
@@ -112,6 +113,8 @@ struct flow {
 	__u32 generation;
 	__u32 edge;
 	__u32 scale;
+	__u32 tsval;
+	__u32 reserved;
 };
 
 /* Books of the datapath itself, beside PAC's. */
@@ -208,5 +211,7 @@ struct held {
 #define HELD_DATA 2
 /* The frame repeats the acknowledgement number before it. */
 #define HELD_REPEATED 4
+/* The frame has left already; this is its copy, which becomes a bare ACK. */
+#define HELD_COPY 8
 
 #endif

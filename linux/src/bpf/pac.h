@@ -35,6 +35,7 @@ struct outgoing {
 	bool ece;
 	bool data;
 	bool repeated;
+	bool copy;
 	/* Nothing else was held. */
 	bool first;
 };
@@ -1025,10 +1026,16 @@ SUBPROGRAM int classify(struct flow *flow, const struct segment *segment, __u64 
 	return class;
 }
 
+/* Nothing of the flow's is held that a later segment could overtake. */
+static __always_inline bool only_a_copy_waits(const struct flow *flow)
+{
+	return get32(&flow->held) == 1 && any_flag(flow, FLOW_COPIED);
+}
+
 static __always_inline bool may_pass(const struct flow *flow, const struct segment *segment,
 				     __u32 class, __u64 wire, __u64 now)
 {
-	bool order_kept = get32(&flow->held) == 0;
+	bool order_kept = get32(&flow->held) == 0 || only_a_copy_waits(flow);
 	__u64 held;
 
 	if (settings.hold == HOLD_NOTHING)
@@ -1046,14 +1053,22 @@ static __always_inline bool may_pass(const struct flow *flow, const struct segme
 	return (order_kept && (wire == 0 || (held == 0 && admits(wire)))) || held >= settings.max_held;
 }
 
-/* Whether the segment must be held; if so `out` says what it is, if not it has been charged. */
+/* What becomes of an outgoing segment: control's Decision. */
+enum decision {
+	DECIDE_PASS,
+	DECIDE_HOLD,
+	/* It leaves, and a copy of it is held. */
+	DECIDE_SPLIT,
+};
+
+/* What leaves has been charged; `out` says what is held. */
 SUBPROGRAM int account_egress(struct flow *flow, const struct segment *segment, __u64 now, struct outgoing *out)
 {
 	struct trigger trigger = {};
-	bool pass;
+	bool pass, split = false;
 
 	if (!flow || !segment || !out)
-		return 0;
+		return DECIDE_PASS;
 	if (segment->flags & SYN) {
 		if (!(segment->flags & ACK)) {
 			open_flow(flow, now);
@@ -1081,36 +1096,44 @@ SUBPROGRAM int account_egress(struct flow *flow, const struct segment *segment, 
 		set32(&flow->ts_value, segment->tsval);
 		set64(&flow->ts_start, now);
 	}
+	if (segment->timestamps && get32(&flow->tsval) != segment->tsval)
+		set32(&flow->tsval, segment->tsval);
 	if (out->class == CLASS_NONE) {
 		add64(&gate.passed, 1);
-		return false;
+		return DECIDE_PASS;
 	}
 	trigger_of(flow, out, &trigger);
 	pass = may_pass(flow, segment, out->class, trigger.wire, now);
 	if (!pass && governs(flow) && out->class == CLASS_ACK) {
-		if (get32(&flow->held) == 0 && can_go_on(flow, out->ack)) {
+		bool queued = get32(&flow->held) > 0;
+
+		split = !queued && !can_go_on(flow, out->ack);
+		pass = !queued || only_a_copy_waits(flow);
+		if (pass)
 			without_grant(flow, out, &trigger);
-			pass = true;
-		}
 	}
 	if (pass) {
 		charge(flow, out, &trigger, now);
 		add64(&gate.passed, 1);
-		return false;
+		if (!split)
+			return DECIDE_PASS;
+		raise_flags(flow, FLOW_COPIED);
 	}
 	raise_flags(flow, FLOW_WAITED);
 	add32(&flow->held, 1);
 	out->first = __sync_fetch_and_add(&gate.held, 1) == 0;
-	return true;
+	out->copy = split;
+	return split ? DECIDE_SPLIT : DECIDE_HOLD;
 }
 
-/* A segment that was to be held could not be: charged like any other release. */
+/* A segment that was to be held, or its copy, could not be: charged like any other release. */
 SUBPROGRAM int pass_after_all(struct flow *flow, const struct outgoing *out, __u64 now)
 {
 	struct trigger trigger = {};
 
 	if (!flow || !out)
 		return 0;
+	lower_flags(flow, FLOW_COPIED);
 	trigger_of(flow, out, &trigger);
 	add32(&flow->held, -1);
 	add64(&gate.held, -1);

@@ -67,6 +67,12 @@ impl Replay {
                 let answer = self.segment(flow, &segment, Direction::Egress)?;
                 match (answer, verdict) {
                     (Verdict::Pass(kernel), Answer::Pass(simulated)) => same("window", &kernel, &simulated.window),
+                    (Verdict::Split(kernel), Answer::Split(simulated)) => {
+                        same("window", &kernel, &simulated.window)?;
+                        let name = self.pair.newest.ok_or("no copy was held")?;
+                        self.names.insert(packet, name);
+                        Ok(())
+                    }
                     (Verdict::Hold(_), Answer::Hold) => {
                         let name = self.pair.newest.ok_or("nothing was held")?;
                         self.names.insert(packet, name);

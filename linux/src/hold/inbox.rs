@@ -29,6 +29,9 @@ impl Inbox {
             }
             _ => self.frames.insert(frame, &[]),
         };
+        if header.out.copy {
+            self.frames.replace_with_bare_ack(packet);
+        }
         self.arrivals.push(Arrival { packet, flow: header.flow, out: header.out, time: header.time });
     }
 

@@ -126,6 +126,7 @@ impl Header {
                 ece: bits & 1 != 0,
                 data: bits & 2 != 0,
                 repeated: bits & 4 != 0,
+                copy: bits & 8 != 0,
                 window: u16::from_ne_bytes([w0, w1]),
                 shift,
             },
@@ -151,13 +152,22 @@ mod tests {
         for field in [501_u16, 0x200a, 0x8100] {
             record.extend_from_slice(&field.to_ne_bytes());
         }
-        record.extend_from_slice(&[5, 7, 9, 0, 0, 0]);
+        record.extend_from_slice(&[5, 15, 9, 0, 0, 0]);
         let head = record.len();
         assert_eq!(head, 32, "struct held");
         record.extend_from_slice(b"abcpadding");
         let (header, frame) = Header::split(&record).unwrap();
         let ack = SeqNumber(9);
-        let out = Outgoing { class: Class::Data, ack, ece: true, data: true, repeated: true, window: 501, shift: 9 };
+        let out = Outgoing {
+            class: Class::Data,
+            ack,
+            ece: true,
+            data: true,
+            repeated: true,
+            copy: true,
+            window: 501,
+            shift: 9,
+        };
         let tag = Some([0x81, 0x00, 0x20, 0x0a]);
         assert_eq!(header, Header { time: Time(7), flow: FlowId(8), out, frame_length: 3, tag });
         assert_eq!(frame, b"abc");

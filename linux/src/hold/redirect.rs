@@ -3,9 +3,11 @@
 //! The far end lives in a network namespace without a name, which only the socket keeps alive: when the daemon ends,
 //! however it ends, the namespace goes, and with it both devices.
 
+use std::cell::RefCell;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::process::Command;
+use std::rc::Rc;
 
 use ackgate_control::policy::PacketId;
 use ackgate_control::segment::Edit;
@@ -84,9 +86,9 @@ fn ip(arguments: &[&str]) -> io::Result<()> {
 #[derive(Debug)]
 pub(crate) struct Redirect {
     pair: Pair,
-    /// Wake-ups still come through the ring.
-    wakeups: Reader,
-    inbox: Inbox,
+    /// Wake-ups, and copies of what leaves at once, come through the ring.
+    ring: Reader,
+    inbox: Rc<RefCell<Inbox>>,
     emitter: Emitter,
     buffer: Vec<u8>,
 }
@@ -96,7 +98,8 @@ impl Redirect {
         let emitter =
             Emitter::new(device).map_err(|source| Error::from_io("open a raw socket on the device", source))?;
         let buffer = vec![0; sys::RECEIVE_BATCH * sys::RECEIVE_BYTES];
-        Ok(Self { pair, wakeups: Reader::new(datapath)?, inbox: Inbox::default(), emitter, buffer })
+        let ring = Reader::new(datapath)?;
+        Ok(Self { pair, inbox: ring.inbox(), ring, emitter, buffer })
     }
 }
 
@@ -110,26 +113,25 @@ impl Hold for Redirect {
     }
 
     fn collect(&mut self, arrivals: &mut Vec<Arrival>) {
-        self.wakeups.collect(arrivals);
         let Self { pair, inbox, buffer, .. } = self;
-        while let Ok(received) = sys::receive_frames(&pair.socket, buffer, |frame| inbox.take(frame)) {
+        while let Ok(received) = sys::receive_frames(&pair.socket, buffer, |frame| inbox.borrow_mut().take(frame)) {
             if received < sys::RECEIVE_BATCH {
                 break;
             }
         }
-        arrivals.append(&mut inbox.arrivals);
+        self.ring.collect(arrivals);
     }
 
     fn release(&mut self, packet: PacketId, edit: &Edit) {
-        self.inbox.release(packet, edit, &mut self.emitter);
+        self.inbox.borrow_mut().release(packet, edit, &mut self.emitter);
     }
 
     fn split(&mut self, packet: PacketId, edit: &Edit) {
-        self.inbox.split(packet, edit, &mut self.emitter);
+        self.inbox.borrow_mut().split(packet, edit, &mut self.emitter);
     }
 
     fn discard(&mut self, packet: PacketId) {
-        self.inbox.discard(packet, &mut self.emitter);
+        self.inbox.borrow_mut().discard(packet, &mut self.emitter);
     }
 
     fn flush(&mut self) {

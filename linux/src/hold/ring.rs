@@ -40,6 +40,11 @@ impl Reader {
         Ok(Self { ring, map, inbox })
     }
 
+    /// What has been read and not yet let go, for a back-end that has frames from elsewhere, too.
+    pub(super) fn inbox(&self) -> Rc<RefCell<Inbox>> {
+        Rc::clone(&self.inbox)
+    }
+
     /// Takes in what has arrived, in order.
     pub(crate) fn collect(&mut self, arrivals: &mut Vec<Arrival>) {
         // The callback never fails, and an interrupted read goes on with the next call.

@@ -9,7 +9,7 @@
 //!    connection and acknowledgement number. A record whose packet does not come is a packet that was lost or let through;
 //!    a packet without a record is let go.
 //! 3. tc egress rewrites windows after netfilter, for what passes and for what is released.
-//! 4. The bare copy of a split packet is sent by a raw IP socket, marked so that it is not held again.
+//! 4. The bare copy of a packet that leaves at once comes through the ring, whole. Bare copies are sent by a raw IP socket, marked so that it is not held again.
 
 mod copies;
 mod netlink;
@@ -79,7 +79,8 @@ fn take_out(packets: &mut Packets, key: Option<FlowKey>, ack: SeqNumber) -> Opti
 /// The back-end.
 pub(crate) struct NfQueue {
     ring: RingBuffer<'static>,
-    records: Rc<RefCell<Vec<Header>>>,
+    /// Particulars of what was held, and the packets of which copies are.
+    records: Rc<RefCell<Vec<(Header, Vec<u8>)>>>,
     queue: Queue,
     copies: Copies,
     slots: Vec<Slot>,
@@ -102,7 +103,7 @@ impl NfQueue {
         let writer = Rc::clone(&records);
         let mut builder = RingBufferBuilder::new();
         let take = move |record: &[u8]| {
-            writer.borrow_mut().extend(Header::split(record).map(|(header, _)| header));
+            writer.borrow_mut().extend(Header::split(record).map(|(header, packet)| (header, packet.to_vec())));
             0
         };
         builder.add(datapath.ring(), take).map_err(|error| Error::from_bpf(WHAT, &error))?;
@@ -154,6 +155,15 @@ impl NfQueue {
     }
 }
 
+/// The bare copy of a packet.
+fn bare_copy(frame: &[u8]) -> Slot {
+    match wire::parse(frame, &Meta::whole(frame), Direction::Egress) {
+        Ok(packet) => Slot::Copy(wire::bare_ack(frame, &packet)),
+        // The programs understood it.
+        Err(_) => Slot::Lost,
+    }
+}
+
 /// The packet behind an Ethernet header, as the view of frames wants it.
 fn with_link_header(payload: &[u8]) -> Vec<u8> {
     let protocol: [u8; 2] =
@@ -185,7 +195,12 @@ impl Hold for NfQueue {
                 break;
             }
             let patience = Instant::now() + LATE;
-            for header in records {
+            for (header, payload) in records {
+                if header.out.copy {
+                    let packet = self.insert(bare_copy(&with_link_header(&payload)));
+                    arrivals.push(Arrival { packet, flow: header.flow, out: header.out, time: header.time });
+                    continue;
+                }
                 let key = self.keys.key(header.flow);
                 let mut found = take_out(&mut packets, key, header.out.ack);
                 while found.is_none() && Instant::now() < patience {
@@ -203,10 +218,15 @@ impl Hold for NfQueue {
         self.queue.flush();
     }
 
-    fn release(&mut self, packet: PacketId, _edit: &Edit) {
+    fn release(&mut self, packet: PacketId, edit: &Edit) {
         match self.take(packet) {
             Slot::Queued(number, _) => self.queue.verdict(number, Verdict::Accept),
-            Slot::Copy(frame) => self.lost += u64::from(self.copies.send(&frame[LINK..]).is_err()),
+            Slot::Copy(mut frame) => {
+                if let Ok(packet) = wire::parse(&frame, &Meta::whole(&frame), Direction::Egress) {
+                    wire::apply(&mut frame, &packet.layout, edit);
+                }
+                self.lost += u64::from(self.copies.send(&frame[LINK..]).is_err());
+            }
             Slot::Free | Slot::Lost => {}
         }
     }
@@ -215,12 +235,7 @@ impl Hold for NfQueue {
         let slot = &mut self.slots[packet.0 as usize];
         if let Slot::Queued(number, frame) = slot {
             let number = *number;
-            let bare = wire::parse(frame, &Meta::whole(frame), Direction::Egress);
-            *slot = match bare {
-                Ok(packet) => Slot::Copy(wire::bare_ack(frame, &packet)),
-                // It was understood when it came.
-                Err(_) => Slot::Lost,
-            };
+            *slot = bare_copy(frame);
             self.queue.verdict(number, Verdict::Accept);
         }
     }
