@@ -101,6 +101,16 @@ pub fn at_edge(flow: &Flow) -> bool {
     remaining(flow, SeqNumber(flow.received.get())) < flow.mss.get()
 }
 
+/// Whether the last `payload` bytes that arrived show that the sender had no more: room for another segment is left, or
+/// the last one was cut short of what little is left. (Linux ends every burst with a PSH, and cuts the last segment where
+/// the window ends, a unit of the window field short of our edge if an ACK on its way rounds it up.)
+#[inline]
+#[must_use]
+pub fn stopped_short(flow: &Flow, payload: u32) -> bool {
+    let cut = !payload.is_multiple_of(flow.mss.get().max(1));
+    !at_edge(flow) || (cut && remaining(flow, SeqNumber(flow.received.get())) > 1 << flow.scale.get())
+}
+
 /// Whether the sender can go on, and cause another ACK, without a new grant.
 #[inline]
 #[must_use]
@@ -152,11 +162,11 @@ fn kept(flow: &Flow, out: &Outgoing) -> SeqNumber {
     out.ack + (remaining(flow, out.ack).div_ceil(1 << out.shift) << out.shift)
 }
 
-/// The right edge of a full grant: the share, but no more than the response is expected to need; or the least where a PSH
-/// says that the response may be complete, and for a new connection: nobody has asked it for anything yet, and a share
+/// The right edge of a full grant: the share, but no more than the response is expected to need; or the least where the
+/// response may be complete, and for a new connection: nobody has asked it for anything yet, and a share
 /// that lies idle is a share less for others.
 fn grant(gate: &Gate, flow: &Flow, out: &Outgoing) -> SeqNumber {
-    let may_have_ended = flow.flags.any(flag::PUSHED) && out.ack.0 == flow.received.get();
+    let may_have_ended = flow.flags.any(flag::STOPPED) && out.ack.0 == flow.received.get();
     if out.class == Class::Handshake && !flow.flags.any(flag::HALF_OPEN) && !out.data && crowded(gate, flow) {
         return out.ack;
     }

@@ -3,7 +3,7 @@
 //!
 //! A fixture begins with `=`, its name, and the guard with its buffer in bytes. Then a packet a line, 10 us apart:
 //! direction, connection, flags as tcpdump writes them (`S`yn, `F`in, `R`st, `P`sh, `E`ce, `.` for ACK), what is not as
-//! usual, and the verdict. Sequence and acknowledgement numbers are relative, 1 unless given; `full` is 1448 bytes of
+//! usual, and the verdict (`split`: it passes, and a copy is held). Sequence and acknowledgement numbers are relative, 1 unless given; `full` is 1448 bytes of
 //! payload, hence a frame of 1514 (IPv4) with timestamps. `win=` behind the colon is the window that goes out instead.
 //!
 //! Connections: `a` and `b` are IPv4, `six` is IPv6, `tag` and `qinq` carry one and two VLAN tags.
@@ -59,7 +59,7 @@ out a   .  win=500                        : pass
 in  a   .  full                           : pass
 out a   .  ack=1449 win=500               : pass
 
-= credit 8000: an ACK that repeats one that waits for its grant waits with it, or the grant would come with an old timestamp
+= credit 8000: an ACK that gets no grant leaves with the edge as it is, and a copy waits; later ones pass beside the copy
 in  a   S  mss=1460                       : pass
 out a   S. mss=1460 win=64240             : pass win=2896
 in  b   S  mss=1460                       : pass
@@ -68,9 +68,9 @@ in  six S  mss=1440                       : pass
 out six S. mss=1440 win=64240             : hold handshake
 in  a   .  full                           : pass
 in  a   .  seq=1449 full                  : pass
-out a   .  ack=2897 win=64240             : hold ack
+out a   .  ack=2897 win=64240             : split win=0
 in  a   .  seq=1449 full                  : pass
-out a   .  ack=2897 win=64240 sack        : hold ack
+out a   .  ack=2897 win=64240 sack        : pass win=0
 
 = pac 4500: an ACK triggers what it acknowledges and as much again, here 3028 bytes; what no longer fits waits
 out a   .                                 : pass

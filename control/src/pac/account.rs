@@ -245,7 +245,7 @@ fn receive(config: &Config, gate: &Gate, flow: &Flow, segment: &Segment, now: Ti
             // Unasked data after a PSH: a new message if it comes after a pause that was the sender's own, else the PSH
             // was in mid-stream. A sender that waits to be asked does not begin by itself.
             let stopped =
-                if credit::governs(config, flow) { credit::at_edge(flow) } else { flow.flags.any(flag::ASKS) };
+                if credit::governs(config, flow) { !flow.flags.any(flag::STOPPED) } else { flow.flags.any(flag::ASKS) };
             if !stopped && pause > interval::longest_pause(config, gate, flow) {
                 end_response(gate, flow);
             } else {
@@ -260,7 +260,7 @@ fn receive(config: &Config, gate: &Gate, flow: &Flow, segment: &Segment, now: Ti
         flow.flags.lower(flag::DRY);
         note_flight(flow, end);
         flow.flags.put(flag::PUSHED, segment.flags.has(Flags::PSH));
-        flow.flags.put(flag::PARTIAL, !segment.payload.is_multiple_of(flow.mss.get().max(1)));
+        flow.flags.put(flag::STOPPED, segment.flags.has(Flags::PSH) && credit::stopped_short(flow, segment.payload));
         if segment.flags.has(Flags::FIN) {
             flow.flags.raise(flag::CLOSING | flag::PEER_DONE);
         }
@@ -554,7 +554,7 @@ fn data_class(config: &Config, gate: &Gate, flow: &Flow, segment: &Segment, now:
     let quiet = now.since(Time(flow.last_active.get())).0 > interval::longest_pause(config, gate, flow);
     flow.flags.raise(flag::ASKS);
     let idle = received_all && (quiet || flow.owed.get() == 0 || flow.flags.any(flag::PUSHED));
-    flow.flags.lower(flag::PUSHED);
+    flow.flags.lower(flag::PUSHED | flag::STOPPED);
     if !idle {
         return Class::Data;
     }
@@ -667,11 +667,10 @@ pub fn charge(gate: &Gate, flow: &Flow, out: &Outgoing, trigger: Trigger, now: T
         }
     }
     if let Some(edge) = trigger.edge {
-        flow.edge.set(edge.0);
+        flow.edge.advance(edge);
     }
     flow.window.set(flow.window.get().saturating_add(trigger.increment));
-    let released = SeqNumber(flow.released_ack.get());
-    flow.released_ack.set(released.max(out.ack).0);
+    flow.released_ack.advance(out.ack);
     if reduces(flow, out) {
         reduce(flow, SeqNumber(flow.received.get()) + flow.owed.get());
     }

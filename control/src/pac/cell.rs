@@ -1,8 +1,11 @@
 //! Integers that the packet path and the scheduler share. On Linux the packet path is BPF and the memory is mapped into
 //! both; in the simulator they are one thread. Relaxed ordering suffices: each counter is exact by itself, and nothing
-//! is inferred from the order in which two of them change.
+//! is inferred from the order in which two of them change, but for [`U32::advance`].
 
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::Ordering::{Relaxed, SeqCst};
+use core::sync::atomic::{AtomicU32, AtomicU64};
+
+use crate::seq::SeqNumber;
 
 /// A shared 64-bit integer.
 #[derive(Debug, Default)]
@@ -79,6 +82,13 @@ shared_integer!(U64, AtomicU64, u64);
 shared_integer!(U32, AtomicU32, u32);
 
 impl U32 {
+    /// Moves a sequence number forward, never back. Whoever advances one number and then reads another sees what was
+    /// advanced before the other way round.
+    #[inline]
+    pub fn advance(&self, to: SeqNumber) {
+        let _ = self.0.fetch_update(SeqCst, SeqCst, |now| to.after(SeqNumber(now)).then_some(to.0));
+    }
+
     /// Sets bits.
     #[inline]
     pub fn raise(&self, bits: u32) {

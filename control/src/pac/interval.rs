@@ -3,7 +3,6 @@
 
 use super::config::{Config, FULL_FRAME};
 use super::state::{Flow, Gate, flag};
-use crate::credit;
 use crate::units::Time;
 
 /// How often the memory of a crowd fades by an eighth, ns.
@@ -167,15 +166,15 @@ pub(super) fn roll_flow(config: &Config, gate: &Gate, flow: &Flow, now: Time) {
     }
 }
 
-/// How long an indebted flow may be silent before its debt is void: the longest pause, or half of it if all that was
-/// received ended with a PSH, or twice what responses take to begin if it has just been asked; that four times as long while
+/// How long an indebted flow may be silent before its debt is void: the longest pause, or half of it if the
+/// sender may have no more, or twice what responses take to begin if it has just been asked; that four times as long while
 /// everybody is silent, for the requests may not even have left our own queue. But no longer than an ACK may be held.
 fn patience(config: &Config, gate: &Gate, flow: &Flow) -> u64 {
     let pause = longest_pause(config, gate, flow);
     let patience = if flow.flags.any(flag::ASKED) {
         let others_go_on = gate.last_data.get() >= flow.last_active.get();
         pause.max(2 * gate.response_delay.get()) * if others_go_on { 1 } else { 4 }
-    } else if config.credit && flow.flags.any(flag::PUSHED) {
+    } else if config.credit && flow.flags.any(flag::STOPPED) {
         pause / 2
     } else {
         pause
@@ -211,8 +210,7 @@ pub fn void_if_silent(config: &Config, gate: &Gate, flow: &Flow, now: Time) -> b
     if flow.held.get() == 0 {
         disengage(gate, flow);
     }
-    if flow.flags.any(flag::PUSHED) && (flow.flags.any(flag::PARTIAL) || !credit::at_edge(flow)) {
-        // It stopped by itself.
+    if flow.flags.any(flag::STOPPED) {
         gate.usual_response.set(flow.size.get());
     }
     true

@@ -510,6 +510,8 @@ impl Scheduler {
         charge(gate, flow, &out, trigger, now);
         self.watch(id, flow, now);
         flow.added_delay.set(smooth(u64::from(flow.added_delay.get()), waited.0) as u32);
+        // On Linux a later ACK may have passed since the first look: either it has the new edge, or the copy takes its number.
+        let out = held.out.now(flow);
         self.ready.push_back((Action::Release(held.packet, edit(config, flow, &out)), waited));
     }
 

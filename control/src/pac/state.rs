@@ -136,8 +136,8 @@ pub mod flag {
     pub const REDUCED: u32 = 1 << 14;
     /// An ACK of the flow was held in the flow's own interval.
     pub const WAITED: u32 = 1 << 15;
-    /// All that was received ended with less than a whole segment.
-    pub const PARTIAL: u32 = 1 << 16;
+    /// All that was received ended with a PSH short of the right edge: the sender may have no more.
+    pub const STOPPED: u32 = 1 << 16;
     /// A request has left and nothing has arrived since.
     pub const ASKED: u32 = 1 << 17;
     /// We have sent data, such as a request: a response begins with the next, not with a pause.

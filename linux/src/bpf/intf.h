@@ -44,7 +44,7 @@ enum class { CLASS_ACK, CLASS_HANDSHAKE, CLASS_REQUEST, CLASS_URGENT, CLASS_STAL
 #define FLOW_SCALE_KNOWN (1u << 13)
 #define FLOW_REDUCED (1u << 14)
 #define FLOW_WAITED (1u << 15)
-#define FLOW_PARTIAL (1u << 16)
+#define FLOW_STOPPED (1u << 16)
 #define FLOW_ASKED (1u << 17)
 #define FLOW_ASKS (1u << 18)
 #define FLOW_DRY (1u << 19)

@@ -146,6 +146,21 @@ static __always_inline __u32 take_up_to32(__u32 *cell, __u32 n)
 	return 0;
 }
 
+/* Moves a sequence number forward, never back. */
+static __always_inline void advance(__u32 *cell, __u32 to)
+{
+	__u32 now = get32(cell);
+
+#pragma clang loop unroll(disable)
+	for (int i = 0; i < SWAP_TRIES && seq_distance(now, to) < 0; i++) {
+		__u32 seen = __sync_val_compare_and_swap(cell, now, to);
+
+		if (seen == now)
+			return;
+		now = seen;
+	}
+}
+
 static __always_inline void raise_flags(struct flow *flow, __u32 bits)
 {
 	/* Mostly they are set already, and looking is cheaper than a locked write. */
@@ -479,6 +494,13 @@ static __always_inline bool at_edge(const struct flow *flow)
 	return remaining(flow, get32(&flow->received)) < get32(&flow->mss);
 }
 
+static __always_inline bool stopped_short(const struct flow *flow, __u32 payload)
+{
+	bool cut = payload % max_u32(get32(&flow->mss), 1) > 0;
+
+	return !at_edge(flow) || (cut && remaining(flow, get32(&flow->received)) > 1u << (get32(&flow->scale) & 15));
+}
+
 static __always_inline bool can_go_on(const struct flow *flow, __u32 ack)
 {
 	return remaining(flow, ack) >= LEAST_SEGMENTS * get32(&flow->mss);
@@ -509,7 +531,7 @@ static __always_inline __u32 least(const struct flow *flow, const struct outgoin
 
 static __always_inline __u32 grant(const struct flow *flow, const struct outgoing *out)
 {
-	bool may_have_ended = any_flag(flow, FLOW_PUSHED) && out->ack == get32(&flow->received);
+	bool may_have_ended = any_flag(flow, FLOW_STOPPED) && out->ack == get32(&flow->received);
 	bool among_many = out->class == CLASS_REQUEST && get64(&gate.engaged) > TURNS;
 
 	if (out->class == CLASS_HANDSHAKE && !any_flag(flow, FLOW_HALF_OPEN) && !out->data && crowded(flow))
@@ -702,7 +724,7 @@ SUBPROGRAM int receive(struct flow *flow, const struct segment *segment, __u64 n
 	end = segment_end(segment);
 	if (!any_flag(flow, FLOW_RECEIVED) || seq_distance(end, get32(&flow->received)) > 0) {
 		if (any_flag(flow, FLOW_PUSHED)) {
-			bool stopped = governs(flow) ? at_edge(flow) : any_flag(flow, FLOW_ASKS);
+			bool stopped = governs(flow) ? !any_flag(flow, FLOW_STOPPED) : any_flag(flow, FLOW_ASKS);
 
 			if (!stopped && pause > longest_pause(flow))
 				end_response(flow);
@@ -715,7 +737,7 @@ SUBPROGRAM int receive(struct flow *flow, const struct segment *segment, __u64 n
 		lower_flags(flow, FLOW_DRY);
 		note_flight(flow, end);
 		put_flags(flow, FLOW_PUSHED, segment->flags & PSH);
-		put_flags(flow, FLOW_PARTIAL, segment->payload % max_u32(get32(&flow->mss), 1) > 0);
+		put_flags(flow, FLOW_STOPPED, segment->flags & PSH && stopped_short(flow, segment->payload));
 		if (segment->flags & FIN)
 			raise_flags(flow, FLOW_CLOSING | FLOW_PEER_DONE);
 		if (has_no_more(flow)) {
@@ -894,10 +916,9 @@ SUBPROGRAM int charge(struct flow *flow, const struct outgoing *out, const struc
 			raise_flags(flow, FLOW_ASKED);
 	}
 	if (trigger->moves_edge)
-		set32(&flow->edge, trigger->edge);
+		advance(&flow->edge, trigger->edge);
 	set32(&flow->window, window + trigger->increment < window ? ~0u : window + trigger->increment);
-	if (seq_distance(get32(&flow->released_ack), out->ack) < 0)
-		set32(&flow->released_ack, out->ack);
+	advance(&flow->released_ack, out->ack);
 	if (reduces(flow, out))
 		reduce(flow, get32(&flow->received) + get32(&flow->owed));
 	if (out->class == CLASS_HANDSHAKE && any_flag(flow, FLOW_HALF_OPEN))
@@ -950,7 +971,7 @@ SUBPROGRAM int data_class(struct flow *flow, const struct segment *segment, __u6
 	quiet = since(now, get64(&flow->last_active)) > longest_pause(flow);
 	raise_flags(flow, FLOW_ASKS);
 	idle = received_all && (quiet || get32(&flow->owed) == 0 || any_flag(flow, FLOW_PUSHED));
-	lower_flags(flow, FLOW_PUSHED);
+	lower_flags(flow, FLOW_PUSHED | FLOW_STOPPED);
 	if (!idle)
 		return CLASS_DATA;
 	void_debt(flow);

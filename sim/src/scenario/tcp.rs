@@ -56,6 +56,9 @@ pub struct Tcp {
     /// RACK-TLP (RFC 8985), as Linux has it: losses by the order of sending instead of by three duplicates, lost
     /// retransmissions too, and a probe after two round-trip times without an ACK. Needs `sack`.
     pub rack: bool,
+    /// Whether every burst ends with a PSH, as Linux marks what it leaves to segmentation offload, and not only what the
+    /// application wrote.
+    pub push_bursts: bool,
     /// How long an ACK waits for a second segment (RFC 9293 §3.8.6.3): `"off"`, or a time such as `"40ms"`.
     #[serde(deserialize_with = "human::span_or_off")]
     pub delayed_ack: Option<Span>,
@@ -103,6 +106,7 @@ impl Default for Tcp {
             sack: false,
             limited_transmit: false,
             rack: false,
+            push_bursts: false,
             delayed_ack: None,
             delayed_ack_adaptive: false,
             ecn: EcnMode::Auto,

@@ -33,6 +33,8 @@ pub struct TcpConfig {
     pub limited_transmit: bool,
     /// RFC 8985.
     pub rack: bool,
+    /// Whether every burst ends with a PSH, and not only what the application wrote.
+    pub push_bursts: bool,
     /// How long an ACK may wait for a second segment; `None` when each segment is acknowledged at once.
     pub delayed_ack: Option<Ps>,
     /// Whether it waits only as long as the time between segments suggests.
@@ -98,6 +100,7 @@ impl TcpConfig {
             sack: tcp.sack,
             limited_transmit: tcp.limited_transmit,
             rack: tcp.rack && tcp.sack,
+            push_bursts: tcp.push_bursts,
             delayed_ack: tcp.delayed_ack.map(Ps::from_span),
             delayed_ack_adaptive: tcp.delayed_ack_adaptive,
             spurious: match tcp.spurious {

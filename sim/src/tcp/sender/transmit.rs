@@ -204,6 +204,12 @@ impl Sender {
         self.deadline = now + self.timeout;
     }
 
+    /// Whether no window has room for another segment after `end`.
+    fn ends_burst(&self, end: u64, mss: u32) -> bool {
+        let next = end + u64::from(mss);
+        next > self.una + u64::from(self.window.cwnd) || next.min(self.limit()) > self.right
+    }
+
     /// Accounts for `start..end` as sent.
     #[inline]
     pub(super) fn send(&mut self, now: Ps, start: u64, end: u64, config: &TcpConfig, random: &mut Random) -> Chunk {
@@ -218,7 +224,7 @@ impl Sender {
         if end > self.end {
             flags |= Flags::FIN;
         }
-        if len > 0 && end >= self.end {
+        if len > 0 && (end >= self.end || (config.push_bursts && self.ends_burst(end, config.mss))) {
             flags |= Flags::PSH;
         }
         if start < self.max {
