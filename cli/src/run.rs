@@ -123,8 +123,9 @@ pub(crate) struct Arguments {
     rate: Option<u64>,
 
     /// Longest time that an ACK is held. Keep it below the senders' least retransmission timeout (200ms on Linux).
-    #[arg(long, value_name = "TIME", value_parser = parse_time, default_value = "100ms")]
-    max_hold: Duration,
+    /// Without it: 150ms for PAC, 100ms for exact credit.
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    max_hold: Option<Duration>,
 
     /// Segments that a sender puts in flight on a new connection.
     #[arg(long, value_name = "SEGMENTS", default_value_t = 10)]
@@ -189,15 +190,18 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
 
 fn options(arguments: &Arguments) -> anyhow::Result<Options> {
     let refuse = |message: String| anyhow::Error::new(Refused(anyhow::anyhow!(message)));
-    let max_hold = u64::try_from(arguments.max_hold.as_nanos()).map_or(Span(u64::MAX), Span);
     let buffer = arguments.buffer.bytes();
+    let defaults = arguments.guard.config(buffer);
+    let max_hold = arguments
+        .max_hold
+        .map_or(defaults.max_hold, |hold| u64::try_from(hold.as_nanos()).map_or(Span(u64::MAX), Span));
     let mut options = Options::new(&arguments.dev, buffer);
     options.pac = Config {
         max_hold,
         initial_window: arguments.initial_window,
         rate_mbps: arguments.rate.map_or(0, |rate| rate.div_ceil(1_000_000)),
         auto: arguments.buffer == Buffer::Auto,
-        ..arguments.guard.config(buffer)
+        ..defaults
     };
     options.pac.validate().map_err(|error| refuse(error.to_string()))?;
     if let (Some(rate), Buffer::Bytes(_)) = (arguments.rate, arguments.buffer) {

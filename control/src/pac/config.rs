@@ -65,8 +65,8 @@ pub enum RttMethod {
 pub struct Config {
     /// The switch port's buffer in bytes: the initial threshold and its cap (PAC §III-B).
     pub buffer: u64,
-    /// No ACK is held longer. Above the queueing that gating itself creates (N·W/C: 20 ms for 1600 senders at 1 Gb/s),
-    /// below the senders' RTOmin.
+    /// No ACK is held longer. Above the queueing that gating itself creates (N·W/C: 131 ms for 256 senders with 64 KB each at
+    /// 1 Gb/s), below the senders' RTOmin.
     pub max_hold: Span,
     /// The senders' initial window in segments (10: RFC 6928 and Linux; PAC's testbed had 3, its ns-2 runs 2).
     pub initial_window: u32,
@@ -119,7 +119,7 @@ impl Config {
         demotion[0] = 20_000;
         Self {
             buffer,
-            max_hold: Span::millis(100),
+            max_hold: Span::millis(150),
             initial_window: 10,
             lambda_permille: 800,
             min_interval: Span::micros(200),
@@ -143,7 +143,7 @@ impl Config {
     /// Exact credit for a switch port of `buffer` bytes.
     #[must_use]
     pub const fn credit(buffer: u64) -> Self {
-        Self { credit: true, ..Self::new(buffer) }
+        Self { credit: true, max_hold: Span::millis(100), ..Self::new(buffer) }
     }
 
     /// Checks that the values make sense together.

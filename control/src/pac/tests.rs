@@ -164,7 +164,13 @@ fn pure_ack(ack: u32) -> Segment {
 }
 
 fn config() -> Config {
-    Config { push_ends_response: false, growth: Growth::PerAck, long_turns: false, ..Config::new(96_000) }
+    Config {
+        push_ends_response: false,
+        growth: Growth::PerAck,
+        long_turns: false,
+        max_hold: Span::millis(100),
+        ..Config::new(96_000)
+    }
 }
 
 #[test]

@@ -378,7 +378,7 @@ fn pac(scenario: &Scenario) -> Checked {
     }
     within("pac.levels", pac.levels, 1, 8)?;
     within("pac.demote_at", pac.demote_at, 1, 1_000_000_000_000)?;
-    span("pac.max_hold", pac.max_hold, Span::micros(1), Span::secs(60))?;
+    pac.max_hold.map_or(Ok(()), |hold| span("pac.max_hold", hold, Span::micros(1), Span::secs(60)))?;
     pac.initial_window.map_or(Ok(()), |segments| within("pac.initial_window", segments, 1, 10_000))?;
     if pac.rtt == RttSource::Timestamps && !scenario.tcp.timestamps {
         return refuse("pac.rtt", "timestamps cannot be read while tcp.timestamps is false");

@@ -97,9 +97,9 @@ pub struct Pac {
     /// Flow size at which a flow's ACKs move one level down (PAC Table I).
     #[serde(deserialize_with = "human::bytes")]
     pub demote_at: u64,
-    /// Longest time that an ACK is held.
-    #[serde(deserialize_with = "human::span")]
-    pub max_hold: Span,
+    /// Longest time that an ACK is held; 150 ms for PAC and 100 ms for exact credit when absent.
+    #[serde(deserialize_with = "human::some_span")]
+    pub max_hold: Option<Span>,
     /// Where the receiver learns the flows' RTT from (PAC §IV-A).
     pub rtt: RttSource,
     /// Whether the budget is searched for, with the threshold as its cap, instead of given.
@@ -115,7 +115,7 @@ impl Default for Pac {
             lambda: 0.8,
             levels: 2,
             demote_at: 20_000,
-            max_hold: Span::millis(100),
+            max_hold: None,
             rtt: RttSource::Handshake,
             auto: false,
             initial_window: None,
