@@ -73,7 +73,8 @@ impl Budget {
         let top = if self.ceiling == 0 { top(config) } else { self.ceiling.min(top(config)) };
         let next = if lost {
             self.flat = 3;
-            self.ceiling = now_budget - now_budget / 8;
+            // Not below what it takes to rise again: what looks like loss may be a sender's needless probes.
+            self.ceiling = (now_budget - now_budget / 8).max(2 * LEAST);
             now_budget - now_budget / 4
         } else if self.flat < 3 {
             self.start(rate, now_budget)
@@ -84,7 +85,7 @@ impl Budget {
         };
         self.ceiling += self.ceiling / 1024;
         self.best = (self.best - self.best / 512).max(rate);
-        gate.cap.set(next.max(LEAST).min(top));
+        gate.cap.set(next.min(top).max(LEAST.min(top)));
         gate.threshold.set(gate.threshold.get().min(gate.cap.get()));
     }
 
@@ -132,6 +133,22 @@ mod tests {
             let found = search(&auto(1_000_000), rate, rtt, 500, |_, _| {});
             assert!((product * 9 / 10..product * 3 / 2).contains(&found), "{found} for {product}");
         }
+    }
+
+    #[test]
+    fn losses_in_a_row_leave_the_least_budget_and_it_rises_again() {
+        let (rate, rtt) = (125_000_000, Span::micros(200));
+        let lossy = |epoch: u32, gate: &Gate| {
+            if (100..400).contains(&epoch) {
+                gate.lost.add(1);
+                assert!(gate.cap.get() >= LEAST, "{} in epoch {epoch}", gate.cap.get());
+            }
+        };
+        let found = search(&auto(1_000_000), rate, rtt, 400, lossy);
+        assert!(found < 3 * LEAST, "{found} after many losses");
+        // Ten seconds.
+        let found = search(&auto(1_000_000), rate, rtt, 5_400, lossy);
+        assert!(found > 22_000, "{found} long after the last loss");
     }
 
     #[test]
