@@ -205,6 +205,7 @@ impl Channel {
     ///
     /// # Errors
     /// Why it is dropped.
+    #[inline(always)]
     pub fn offer(&mut self, now: Ps, packet: &Packet, pool_left: u64, random: &mut Random) -> Result<Offer, Refusal> {
         let frame = self.padded(packet);
         let paused = self.queue.paused_at;
@@ -335,7 +336,7 @@ impl Queue {
 
     /// Takes in a frame that will be sent from `start` to `end`; returns whether it is marked.
     #[expect(clippy::too_many_arguments, reason = "all that is known of one frame")]
-    #[inline]
+    #[inline(always)]
     fn admit(
         &mut self,
         now: Ps,

@@ -104,8 +104,6 @@ pub struct Sender {
     pub(in crate::tcp) turn_at: Ps,
     /// When silence calls for a tail loss probe (RFC 8985 §7), [`Ps::NEVER`] while it does not.
     pub(in crate::tcp) tail_at: Ps,
-    tail: Tail,
-    prr: Prr,
     rto: Rto,
     /// Largest receive window seen.
     max_rwnd: u64,
@@ -122,6 +120,9 @@ pub struct Sender {
     before_timeout: Window,
     /// ECE before this offset is one event.
     ece_recover: u64,
+    /// The last tail loss probe, and what recovery may send, with RACK.
+    tail: Tail,
+    prr: Prr,
     /// What was counted so far.
     pub counters: Counters,
 }
