@@ -155,6 +155,7 @@ impl EventQueue {
     }
 
     /// Moves to the next slot that holds anything; false when there is none.
+    #[inline(always)]
     fn advance(&mut self) -> bool {
         let index = (self.slot & (NEAR as u64 - 1)) as usize;
         if let Some(next) = next_set(&self.near_map, index) {

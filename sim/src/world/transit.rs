@@ -58,7 +58,7 @@ impl<O: Observer> World<'_, O> {
     }
 
     /// After the oldest packet on a channel comes the one behind it, if there is one.
-    #[inline]
+    #[inline(always)]
     fn follow(&mut self, index: u32, next: u32, event: Event) {
         self.channels[index as usize].advance(next);
         if next != NIL {
