@@ -53,6 +53,7 @@ impl Receiver {
     }
 
     /// Data, or a FIN, arrives. Returns the bytes that became readable.
+    #[inline(always)]
     pub(super) fn handle_data(&mut self, now: Ps, packet: &Packet, config: &TcpConfig, random: &mut Random) -> u64 {
         let start = offset_near(self.nxt, self.irs, packet.seq);
         let end = start + u64::from(packet.payload);
