@@ -333,7 +333,7 @@ impl Scheduler {
     /// have outgrown their level sink on the way.
     fn front(&mut self, config: &Config, state: &impl State, now: Time) -> Option<FlowId> {
         let (age, patience) =
-            if config.credit { (Age::Request, config.max_hold.0 / 4) } else { (Age::Ack, config.max_hold.0 / 2) };
+            if config.credit { (Age::Request, config.max_hold.0 / 4) } else { (Age::Ack, config.max_hold.0 / 3) };
         if let Some((id, _)) = self.oldest(age, Span(patience), now) {
             return Some(id);
         }

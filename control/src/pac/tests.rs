@@ -235,7 +235,7 @@ fn more_on_its_way_than_the_model_allows_corrects_the_model() {
 }
 
 #[test]
-fn an_ack_that_has_waited_for_half_of_its_limit_goes_first() {
+fn an_ack_that_has_waited_for_a_third_of_its_limit_goes_first() {
     let mut host = Host::new(Config { silence: Span::secs(1), ..config() });
     for flow in 0..3 {
         host.connect(flow);
@@ -246,7 +246,7 @@ fn an_ack_that_has_waited_for_half_of_its_limit_goes_first() {
     host.fill(2);
     host.pac.state.flows[2].last_active.set(u64::MAX);
     let large = host.ack(0, 1 + 20 * MSS);
-    host.wait(Span::millis(50));
+    host.wait(Span::millis(34));
     let small = host.ack(1, 1 + MSS);
     let start = host.left.len();
     host.receive(2, Segment { frames: 40, ..data(1, 40 * MSS) });
