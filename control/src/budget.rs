@@ -6,7 +6,8 @@
 //!
 //! - **Start**: from a few frames up, by a quarter per epoch, until three epochs in a row bring no more throughput.
 //! - **Then**: while ACKs are held and throughput is below what the link has shown it can carry, up by an eighth; while
-//!   it is at that level, down by a little.
+//!   it is at that level, down by a little. Now and then half as much again is tried for a moment: a link that was never
+//!   filled has not shown what it can carry.
 //! - **Loss** seen at the receiver (holes that retransmissions fill) takes a quarter away and sets a ceiling, which rises
 //!   again slowly. **CE** acts through PAC's Eq. 2 on the threshold, below the budget.
 //!
@@ -25,6 +26,10 @@ const LEAST: u64 = 4 * FULL_FRAME;
 const EPOCH: Span = Span::millis(2);
 /// Share of the link's throughput, in 1/128, above which it counts as busy (97.6 %).
 const BUSY: u64 = 125;
+/// Epochs between two probes.
+const PROBE_EVERY: u32 = 32;
+/// Epochs of a probe.
+const PROBE_EPOCHS: u32 = 8;
 
 /// The largest budget. PAC takes the whole buffer, as published: its estimates run high. Exact credit fills what it is
 /// given to the byte, and leaves a sixteenth to what nobody can account: the senders' own ACKs, and other hosts' traffic.
@@ -38,11 +43,29 @@ pub struct Budget {
     since: Time,
     bytes: u64,
     lost: u64,
-    /// Highest throughput that the link has shown, bytes per 2^20 ns; forgets slowly.
+    /// Throughput, bytes per 2^20 ns, smoothed: a receiver that was descheduled for a moment says nothing about budgets.
+    level: u64,
+    /// Highest level that the link has shown; forgets slowly.
     best: u64,
-    /// Epochs in a row in which more budget brought no more throughput; the start ends with the third.
-    flat: u32,
+    phase: Phase,
     ceiling: u64,
+}
+
+/// What the search is doing.
+#[derive(Clone, Copy, Debug)]
+enum Phase {
+    /// Growing. `flat` epochs in a row brought no more throughput than the budget `good` did; it ends with the third.
+    Start { flat: u32, good: u64 },
+    /// Keeping the link busy with as little as possible, since so many epochs.
+    Keep { epochs: u32 },
+    /// Trying a larger budget for so many epochs; what it was before, the level then, and the sum of throughputs since.
+    Probe { epochs: u32, budget: u64, level: u64, sum: u64 },
+}
+
+impl Default for Phase {
+    fn default() -> Self {
+        Self::Start { flat: 0, good: 0 }
+    }
 }
 
 impl Budget {
@@ -70,32 +93,57 @@ impl Budget {
         }
         let rate = (arrived << 20) / elapsed.0.max(1);
         let now_budget = gate.cap.get();
-        let top = if self.ceiling == 0 { top(config) } else { self.ceiling.min(top(config)) };
         let next = if lost {
-            self.flat = 3;
-            // Not below what it takes to rise again: what looks like loss may be a sender's needless probes.
+            self.phase = Phase::Keep { epochs: 0 };
+            // High enough for it to rise again, however many losses come in a row.
             self.ceiling = (now_budget - now_budget / 8).max(2 * LEAST);
             now_budget - now_budget / 4
-        } else if self.flat < 3 {
-            self.start(rate, now_budget)
-        } else if rate < self.best * BUSY / 128 {
-            now_budget + now_budget / 8
         } else {
-            now_budget - now_budget / 64
+            self.step(rate, now_budget)
         };
+        let top = if self.ceiling == 0 { top(config) } else { self.ceiling.min(top(config)) };
         self.ceiling += self.ceiling / 1024;
-        self.best = (self.best - self.best / 512).max(rate);
+        self.level = if self.level == 0 { rate } else { self.level - self.level / 4 + rate / 4 };
+        self.best = (self.best - self.best / 512).max(self.level);
         gate.cap.set(next.min(top).max(LEAST.min(top)));
         gate.threshold.set(gate.threshold.get().min(gate.cap.get()));
     }
 
-    fn start(&mut self, rate: u64, budget: u64) -> u64 {
-        if rate > self.best + self.best / 32 {
-            self.flat = 0;
-        } else {
-            self.flat += 1;
+    /// The next budget after an epoch without loss.
+    fn step(&mut self, rate: u64, budget: u64) -> u64 {
+        match &mut self.phase {
+            Phase::Start { flat, good } => {
+                let more = rate > self.best + self.best / 32;
+                (*flat, *good) = if more || *good == 0 { (0, budget) } else { (*flat + 1, *good) };
+                if *flat < 3 {
+                    return budget + budget / 4;
+                }
+                let good = *good;
+                self.phase = Phase::Keep { epochs: 0 };
+                good
+            }
+            Phase::Keep { epochs } => {
+                *epochs += 1;
+                if *epochs == PROBE_EVERY {
+                    self.phase = Phase::Probe { epochs: 0, budget, level: self.level, sum: 0 };
+                    budget + budget / 2
+                } else if self.level < self.best * BUSY / 128 {
+                    budget + budget / 8
+                } else {
+                    budget - budget / 128
+                }
+            }
+            Phase::Probe { epochs, budget: before, level, sum } => {
+                *epochs += 1;
+                *sum += rate;
+                if *epochs < PROBE_EPOCHS {
+                    return budget;
+                }
+                let (before, gained) = (*before, *sum / u64::from(PROBE_EPOCHS) > *level + *level / 32);
+                self.phase = if gained { Phase::Start { flat: 0, good: budget } } else { Phase::Keep { epochs: 0 } };
+                if gained { budget } else { before }
+            }
         }
-        if self.flat < 3 { budget + budget / 4 } else { budget / 2 }
     }
 }
 
@@ -103,12 +151,14 @@ impl Budget {
 mod tests {
     use super::*;
 
-    /// A link that carries `min(budget / rtt, rate)` while work is held.
+    /// A link that carries `min(budget / rtt, rate)` while work is held. Returns the mean budget of the last half of the
+    /// epochs, some of which are probes.
     fn search(config: &Config, rate: u64, rtt: Span, epochs: u32, mut each: impl FnMut(u32, &Gate)) -> u64 {
         let gate = Gate::new(config);
         let mut budget = Budget::default();
         let mut now = Time(1);
         budget.observe(config, &gate, now);
+        let mut sum = 0;
         for epoch in 0..epochs {
             now += EPOCH;
             let carried = (gate.threshold.get() * EPOCH.0 / rtt.0).min(rate * EPOCH.0 / 1_000_000_000);
@@ -116,8 +166,11 @@ mod tests {
             each(epoch, &gate);
             budget.observe(config, &gate, now);
             gate.threshold.set(gate.cap.get());
+            if epoch >= epochs / 2 {
+                sum += gate.cap.get();
+            }
         }
-        gate.cap.get()
+        sum / u64::from(epochs - epochs / 2)
     }
 
     fn auto(buffer: u64) -> Config {

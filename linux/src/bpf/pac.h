@@ -747,7 +747,8 @@ SUBPROGRAM int receive(struct flow *flow, const struct segment *segment, __u64 n
 			owe(flow, flow_wire(flow, remaining(flow, end)));
 		}
 	} else {
-		add64(&gate.lost, 1);
+		if (seq_distance(end, get32(&flow->ack_high)) > 0)
+			add64(&gate.lost, 1);
 		if (get32(&flow->held) > 0 && seq_distance(end, get32(&flow->ack_high)) <= 0 &&
 		    seq_distance(end, get32(&flow->released_ack)) > 0)
 			raise_flags(flow, FLOW_OVERTAKEN);
