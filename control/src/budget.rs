@@ -26,6 +26,9 @@ const LEAST: u64 = 4 * FULL_FRAME;
 const EPOCH: Span = Span::millis(2);
 /// Share of the link's throughput, in 1/128, above which it counts as busy (97.6 %).
 const BUSY: u64 = 125;
+/// So many losses in an epoch are an overflow. Fewer may be anything: what is repeated while its ACK is on its way looks
+/// like loss, too.
+const OVERFLOW: u64 = 2;
 /// Epochs between two probes.
 const PROBE_EVERY: u32 = 32;
 /// Epochs of a probe.
@@ -84,7 +87,7 @@ impl Budget {
         }
         let bytes = gate.bytes.get();
         let arrived = bytes.wrapping_sub(self.bytes);
-        let lost = gate.lost.get() != self.lost;
+        let lost = gate.lost.get().wrapping_sub(self.lost) >= OVERFLOW;
         (self.since, self.bytes, self.lost) = (now, bytes, gate.lost.get());
         // The scheduler looks at least every few epochs while anything is held: a longer gap means that nothing was. And
         // while connections are set up, or servers think, no budget would bring data.
@@ -193,7 +196,7 @@ mod tests {
         let (rate, rtt) = (125_000_000, Span::micros(200));
         let lossy = |epoch: u32, gate: &Gate| {
             if (100..400).contains(&epoch) {
-                gate.lost.add(1);
+                gate.lost.add(OVERFLOW);
                 assert!(gate.cap.get() >= LEAST, "{} in epoch {epoch}", gate.cap.get());
             }
         };
@@ -217,7 +220,7 @@ mod tests {
         let mut peak_after_loss = 0;
         search(&auto(1_000_000), 1_250_000_000, Span::micros(200), 100, |epoch, gate| {
             if gate.cap.get() > 60_000 && epoch < 50 {
-                gate.lost.add(1);
+                gate.lost.add(OVERFLOW);
             }
             if epoch >= 20 {
                 peak_after_loss = peak_after_loss.max(gate.cap.get());

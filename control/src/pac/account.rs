@@ -272,7 +272,7 @@ fn receive(config: &Config, gate: &Gate, flow: &Flow, segment: &Segment, now: Ti
             owe(gate, flow, flow.wire(u64::from(credit::remaining(flow, end))));
         }
     } else {
-        if end.after(SeqNumber(flow.ack_high.get())) {
+        if flow.flags.any(flag::RECOVERING) {
             gate.lost.add(1);
         }
         note_overtaken(flow, end);

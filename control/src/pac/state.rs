@@ -69,8 +69,8 @@ pub struct Gate {
     pub last_data: U64,
     /// Wire bytes of data that arrived.
     pub bytes: U64,
-    /// Data segments that arrived out of turn and had not been acknowledged, and so filled a hole: what loss looks like at
-    /// the receiver.
+    /// Data segments that arrived out of turn to fill a hole that our TCP had reported: what loss looks like at the
+    /// receiver. Repeats of what was not lost, such as tail loss probes, do not count.
     pub lost: U64,
     /// Segments that passed at once.
     pub passed: U64,

@@ -747,7 +747,7 @@ SUBPROGRAM int receive(struct flow *flow, const struct segment *segment, __u64 n
 			owe(flow, flow_wire(flow, remaining(flow, end)));
 		}
 	} else {
-		if (seq_distance(end, get32(&flow->ack_high)) > 0)
+		if (any_flag(flow, FLOW_RECOVERING))
 			add64(&gate.lost, 1);
 		if (get32(&flow->held) > 0 && seq_distance(end, get32(&flow->ack_high)) <= 0 &&
 		    seq_distance(end, get32(&flow->released_ack)) > 0)
