@@ -6,12 +6,15 @@
 //! - **Charge**: what the sender may send once the packet has left, right edge minus highest byte received, less what the
 //!   flow owes already. Whatever an idle sender still has is charged with the request that wakes it.
 //! - **Window**: outgoing windows are lowered to the flow's share of the budget, `W = budget / engaged flows`, but not
-//!   below a quarter of the budget and never below [`LEAST_SEGMENTS`] segments; the right edge never moves left.
-//! - **Turns**: when more flows want a share than there are, they take turns by holding ACKs. An ACK that has been held for
-//!   a little while leaves without moving the edge, and a bare copy of it waits for the grant: the sender has nothing
-//!   outstanding then, so its timers are off, and the copy is the window update that lets it go on
-//!   ([`crate::policy::Action::Split`]). Requests wait longer, and then do the same. A flow has at most one bare ACK held:
-//!   a later one says all that the earlier said.
+//!   below a quarter of the budget (less in a crowd), not beyond what the response is expected to need, and never below
+//!   [`LEAST_SEGMENTS`] segments; the right edge never moves left.
+//! - **Turns**: when more flows want a share than there are, they take turns. An ACK that gets no grant leaves all the same
+//!   without moving the edge, and a bare copy of it waits for the grant ([`crate::policy::Verdict::Split`]): what has
+//!   arrived is acknowledged, so no timer of the sender runs, however long the turn takes. The copy, released with the
+//!   flow's latest acknowledgement number and timestamp, is the window update that lets the sender go on. Requests are held
+//!   for longer, and then do the same.
+//! - **Requests**: among many a request gets the least grant, the share follows with the first data. How long a server thinks
+//!   before it answers then binds little of the budget.
 //!
 //! DESIGN NOTES
 //! 1. Two segments per grant: one alone meets the receiver's delayed ACK (40 ms on Linux), and a sender never uses
@@ -21,6 +24,10 @@
 //!    than a segment (scales above 10) the rounding would be most of the window: such flows are estimated as PAC does.
 //! 3. A flow first seen in mid-stream has an unknown scale: it is estimated as PAC does, and never rewritten.
 //! 4. Duplicate ACKs carry the unmoved edge: a changed window would stop the sender from counting them (RFC 5681 §2).
+//! 5. A PSH proves little: Linux sets one at the end of every burst that it leaves to segmentation offload. A sender has
+//!    stopped by itself if its PSH came while it had room for more; a response is over where the last one ended, too.
+//! 6. Turns are reckoned by the crowd, the most flows engaged of late: else the last flows of a round get large grants, keep
+//!    most of them, and all send them at the begin of the next.
 
 use crate::pac::account::{Class, Outgoing, Trigger, has_no_more};
 use crate::pac::config::Config;
