@@ -29,11 +29,11 @@ impl Sender {
             return;
         }
         let tick = Ps::from_span(config.rto.granularity);
-        // Two clock ticks, as in Linux; and a single segment may be waiting for company at a receiver that delays ACKs.
-        let mut wait = srtt + srtt + tick + tick;
-        if self.max - self.una <= u64::from(config.mss) {
-            wait += config.delayed_ack.unwrap_or(Ps::ZERO);
-        }
+        // As in Linux: a single segment may be waiting for company at a receiver that delays its ACKs, for as long as the
+        // timeout's floor; more than one are given two clock ticks.
+        let alone = self.max - self.una <= u64::from(config.mss);
+        let patience = if alone { Ps::from_span(config.rto.floor) } else { tick + tick };
+        let wait = srtt + srtt + patience;
         if now + wait < self.deadline {
             self.tail_at = now + wait;
         }
