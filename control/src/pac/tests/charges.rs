@@ -1,0 +1,267 @@
+//! What packets trigger, what arrivals pay, and when debts are void: Eq. 3 to 6 and what the paper leaves open.
+
+use super::*;
+
+#[test]
+fn in_slow_start_an_ack_triggers_what_it_acknowledges_and_one_mss() {
+    // Eq. 3, SS: ACK_q - ACK_prev + MSS, here 2 + 1 segments, with their headers.
+    let mut host = Host::new(config());
+    host.connect(0);
+    host.data(0, 1, MSS);
+    host.data(0, 1 + MSS, MSS);
+    host.ack(0, 1 + 2 * MSS);
+    assert_eq!(host.in_flight(), 3 * FRAME);
+}
+
+#[test]
+fn in_congestion_avoidance_it_triggers_a_share_of_one_mss_more() {
+    // Eq. 3, CA: MSS · MSS / Window, with a window of ten segments: worth a segment with the tenth ACK, and not sent before.
+    let mut host = Host::new(config());
+    host.connect(0);
+    host.pac.state.flows[0].flags.raise(state::flag::AVOIDANCE);
+    host.receive(0, Segment { frames: 10, ..data(1, 10 * MSS) });
+    let charged: Vec<u64> = (1..=10)
+        .map(|i| {
+            let before = host.in_flight();
+            host.ack(0, 1 + i * MSS);
+            host.in_flight() - before
+        })
+        .collect();
+    assert_eq!(charged[..9], [FRAME; 9]);
+    assert_eq!(charged[9], 2 * FRAME);
+}
+
+#[test]
+fn a_sender_that_reduces_its_window_lets_acks_pass_without_sending() {
+    // RFC 3168 §6.1.2: from ten segments to five, once; the first five ACKs make room for nothing.
+    let mut host = Host::new(config());
+    host.connect(0);
+    host.receive(0, Segment { frames: 10, ..data(1, 10 * MSS) });
+    for i in 1..=10 {
+        host.send(0, Segment { flags: Flags::ACK | Flags::ECE, ..pure_ack(1 + i * MSS) });
+        assert_eq!(host.in_flight(), u64::from(i.saturating_sub(5)) * FRAME, "ACK {i}");
+    }
+    let flow = host.pac.flow(FlowId(0)).unwrap();
+    assert!(flow.flags.any(state::flag::AVOIDANCE));
+    assert_eq!(flow.window.get(), 5 * MSS);
+}
+
+#[test]
+fn a_syn_acks_ecn_flag_is_no_echo() {
+    let mut host = Host::new(config());
+    host.receive(0, Segment { flags: Flags::SYN | Flags::ECE | Flags::CWR, ..blank() });
+    host.send(0, Segment { flags: Flags::SYN | Flags::ACK | Flags::ECE, ack: SeqNumber(1), mss: 1460, ..blank() });
+    assert!(!host.pac.flow(FlowId(0)).unwrap().flags.any(state::flag::REDUCED));
+}
+
+#[test]
+fn more_on_its_way_than_the_model_allows_corrects_the_model() {
+    let mut host = Host::new(config());
+    host.connect(0);
+    host.pac.state.flows[0].window.set(2 * MSS);
+    host.receive(0, Segment { frames: 6, ..data(1, 6 * MSS) });
+    assert_eq!(host.pac.flow(FlowId(0)).unwrap().window.get(), 6 * MSS);
+}
+
+#[test]
+fn an_ack_with_ecn_echo_triggers_only_what_it_acknowledges() {
+    let mut host = Host::new(config());
+    host.connect(0);
+    host.data(0, 1, MSS);
+    host.send(0, Segment { flags: Flags::ACK | Flags::ECE, ..pure_ack(1 + MSS) });
+    assert_eq!(host.in_flight(), FRAME);
+}
+
+#[test]
+fn what_arrives_is_subtracted_in_wire_bytes_even_in_aggregates() {
+    let mut host = Host::new(Config { growth: Growth::PerByte, ..config() });
+    host.connect(0);
+    host.data(0, 1, MSS);
+    host.ack(0, 1 + MSS);
+    assert_eq!(host.in_flight(), 2 * FRAME);
+    host.receive(0, Segment { frames: 2, ..data(1 + MSS, 2 * MSS) });
+    assert_eq!(host.in_flight(), 0, "two frames in one aggregate pay for two frames");
+}
+
+#[test]
+fn a_correction_that_was_wrong_ends_with_the_debts_that_it_was_about() {
+    let mut host = Host::new(config());
+    host.connect(0);
+    host.data(0, 1, MSS);
+    host.ack(0, 1 + MSS);
+    host.pac.gate().written_off.set(FRAME);
+    assert_eq!(host.in_flight(), FRAME);
+    host.data(0, 1 + MSS, MSS);
+    assert_eq!(host.in_flight(), FRAME / 2, "what arrived had not been lost");
+    host.data(0, 1 + 2 * MSS, MSS);
+    assert_eq!((host.in_flight(), host.pac.gate().written_off.get()), (0, 0));
+}
+
+#[test]
+fn data_that_nobody_triggered_does_not_pay_for_others() {
+    let mut host = Host::new(config());
+    host.connect(0);
+    host.connect(1);
+    host.data(0, 1, MSS);
+    host.ack(0, 1 + MSS);
+    let before = host.in_flight();
+    host.data(1, 1, MSS);
+    assert_eq!(host.in_flight(), before);
+    host.check_ledger();
+}
+
+#[test]
+fn a_syn_ack_is_charged_with_the_initial_window_and_waits_for_it() {
+    let mut host = Host::new(Config { initial_window: 10, ..config() });
+    let syn_ack = Segment { flags: Flags::SYN | Flags::ACK, mss: 1460, timestamps: Some((1, 1)), ..pure_ack(1) };
+    let mut left = 0;
+    for flow in 0..10 {
+        host.receive(flow, Segment { flags: Flags::SYN, mss: 1460, ..blank() });
+        let packet = host.send(flow, syn_ack);
+        left += usize::from(host.has_left(packet));
+    }
+    assert_eq!(left, 6, "96 000 / (10 · 1514)");
+    assert_eq!(host.in_flight(), 6 * 10 * FRAME);
+    host.check_ledger();
+}
+
+#[test]
+fn syn_acks_wait_until_a_burst_of_syns_is_over() {
+    // At 1 Gb/s two full frames take 24 us.
+    let mut host = Host::new(Config { rate_mbps: 1_000, ..config() });
+    let syn_ack = Segment { flags: Flags::SYN | Flags::ACK, ack: SeqNumber(1), mss: 1460, ..blank() };
+    let answers: Vec<_> = (0..6)
+        .map(|flow| {
+            host.now += Span::micros(1);
+            host.receive(flow, Segment { flags: Flags::SYN, ..blank() });
+            host.send(flow, syn_ack)
+        })
+        .collect();
+    assert_eq!(answers.iter().filter(|&&answer| host.has_left(answer)).count(), 3, "the fourth makes it a burst");
+    host.wait(Span::micros(23));
+    assert!(!host.has_left(answers[3]));
+    let wake = host.pac.poll_timeout().unwrap();
+    assert!(wake > host.now && wake <= host.now + Span::micros(3), "the scheduler looks again when it may be over");
+    host.wait(Span::micros(3));
+    assert!(answers.iter().all(|&answer| host.has_left(answer)));
+}
+
+#[test]
+fn a_flood_of_syns_does_not_close_the_gate() {
+    let mut host = Host::new(Config { max_half_open: 4, ..config() });
+    let syn_ack = Segment { flags: Flags::SYN | Flags::ACK, mss: 1460, timestamps: Some((1, 1)), ..pure_ack(1) };
+    for flow in 0..1_000 {
+        host.receive(flow, Segment { flags: Flags::SYN, ..blank() });
+        host.send(flow, syn_ack);
+    }
+    assert_eq!(host.pac.held(), 0);
+    assert!(host.in_flight() <= 4 * 10 * FRAME);
+}
+
+/// A request of 100 bytes that acknowledges all received.
+#[test]
+fn a_request_on_a_kept_connection_waits_for_what_its_response_will_burst() {
+    let mut host = Host::new(config());
+    host.connect(0);
+    host.connect(1);
+    host.wait(Span::millis(5));
+    let first = host.send(0, request(1));
+    assert!(host.has_left(first));
+    assert_eq!(host.in_flight(), 10 * FRAME, "nothing is known yet: the initial window");
+    for i in 0..20 {
+        host.data(0, 1 + i * MSS, MSS);
+        host.ack(0, 1 + (i + 1) * MSS);
+    }
+    host.wait(Span::millis(5));
+    interval::void(&host.pac.state.gate, &host.pac.state.flows[0]);
+    host.fill(1);
+    let second = host.send(0, request(1 + 20 * MSS));
+    assert!(!host.has_left(second));
+    interval::void(&host.pac.state.gate, &host.pac.state.flows[1]);
+    host.wait(Span::ZERO);
+    assert!(host.has_left(second));
+    assert_eq!(host.in_flight(), 20 * FRAME, "the window has grown to the whole last response");
+}
+
+#[test]
+fn uploads_and_chatty_exchanges_are_not_held() {
+    let mut host = Host::new(config());
+    host.connect(0);
+    host.connect(1);
+    host.data(0, 1, 200);
+    host.ack(0, 201);
+    host.wait(Span::millis(5));
+    host.send(0, request(201)); // learns that responses are short
+    host.data(0, 201, 200);
+    host.wait(Span::millis(5));
+    host.fill(1);
+    let chat = host.send(0, request(401));
+    let upload = host.send(1, Segment { payload: 20 * MSS, frames: 20, flags: Flags::ACK, ..pure_ack(1) });
+    assert!(host.has_left(chat) && host.has_left(upload));
+}
+
+#[test]
+fn a_push_at_the_end_frees_the_budget_and_lets_the_last_acks_go() {
+    let mut host = Host::new(Config { push_ends_response: true, ..config() });
+    host.connect(0);
+    host.connect(1);
+    host.data(0, 1, MSS);
+    host.ack(0, 1 + MSS);
+    host.receive(0, Segment { flags: Flags::ACK | Flags::PSH, ..data(1 + MSS, 500) });
+    assert_eq!(host.in_flight(), 0, "the sender has nothing more");
+    host.fill(1);
+    let last = host.ack(0, 1 + MSS + 500);
+    assert!(host.has_left(last), "it triggers nothing");
+}
+
+#[test]
+fn a_sender_that_pushes_in_mid_stream_is_not_believed_again() {
+    let mut host = Host::new(Config { push_ends_response: true, ..config() });
+    host.connect(0);
+    host.receive(0, Segment { flags: Flags::ACK | Flags::PSH, ..data(1, MSS) });
+    host.data(0, 1 + MSS, MSS);
+    host.receive(0, Segment { flags: Flags::ACK | Flags::PSH, ..data(1 + 2 * MSS, MSS) });
+    host.ack(0, 1 + 3 * MSS);
+    assert!(host.in_flight() > 0);
+}
+
+#[test]
+fn debts_of_a_silent_flow_are_void() {
+    let mut host = Host::new(config());
+    host.connect(0);
+    host.connect(1);
+    host.data(0, 1, MSS);
+    host.fill(1);
+    let ack = host.ack(0, 1 + MSS);
+    for _ in 0..40 {
+        host.wait(Span::millis(1));
+    }
+    assert!(host.has_left(ack), "well before max_hold");
+    assert_eq!(host.pac.stats().forced, 0);
+    host.check_ledger();
+}
+
+#[test]
+fn sequence_numbers_may_wrap() {
+    let mut host = Host::new(config());
+    let start = u32::MAX - MSS / 2;
+    host.data(0, start, MSS);
+    host.ack(0, start);
+    host.ack(0, start.wrapping_add(MSS));
+    assert_eq!(host.in_flight(), 2 * FRAME);
+}
+
+#[test]
+fn a_reopened_entry_lets_the_old_connections_acks_go() {
+    let mut host = Host::new(config());
+    host.connect(0);
+    host.connect(1);
+    host.data(0, 1, MSS);
+    host.fill(1);
+    let held = host.ack(0, 1 + MSS);
+    host.connect(0);
+    interval::void(&host.pac.state.gate, &host.pac.state.flows[1]);
+    host.wait(Span::ZERO);
+    assert!(host.has_left(held));
+    host.check_ledger();
+}

@@ -1,0 +1,230 @@
+//! Exact credit (`crate::credit`): what a grant costs and says, what waits for it, and when a response is over.
+
+use super::*;
+
+/// Unit of the window field.
+const UNIT: u32 = 128;
+/// Exact credit's budget for a port of 96 KB.
+const BUDGET: u64 = 90_000;
+
+fn guard() -> Host {
+    Host::new(Config::credit(96_000))
+}
+
+impl Host {
+    /// Window that the last packet of the flow brought, in bytes.
+    fn told(&self, flow: u32) -> u32 {
+        let &(_, _, field) = self.wire.iter().rev().find(|&&(of, _, _)| of == flow).unwrap();
+        u32::from(field) * UNIT
+    }
+
+    fn owed(&self, flow: u32) -> u64 {
+        u64::from(self.pac.state.flows[flow as usize].owed.get())
+    }
+
+    /// The flow's debt is void.
+    fn forgive(&mut self, flow: u32) {
+        interval::void(&self.pac.state.gate, &self.pac.state.flows[flow as usize]);
+        self.poll();
+    }
+
+    /// A response that ends with a PSH, every segment acknowledged.
+    fn respond(&mut self, flow: u32, from: u32, segments: u32) {
+        for i in 0..segments {
+            let push = if i + 1 == segments { Flags::PSH } else { Flags(0) };
+            let segment = data(from + i * MSS, MSS);
+            self.receive(flow, Segment { flags: segment.flags | push, ..segment });
+            self.ack(flow, from + (i + 1) * MSS);
+        }
+    }
+}
+
+#[test]
+fn a_lone_flow_is_granted_half_of_the_budget_and_no_more_than_tcp_offers() {
+    let mut host = guard();
+    host.connect(0);
+    host.send(0, request(1));
+    let half = (BUDGET / 2 * u64::from(MSS) / FRAME) as u32 / MSS * MSS;
+    assert_eq!(host.told(0), half.next_multiple_of(UNIT));
+    assert_eq!(host.in_flight(), host.owed(0));
+    assert!(host.in_flight() <= BUDGET / 2 + u64::from(UNIT) + FRAME);
+    host.data(0, 1, MSS);
+    host.send(0, Segment { window: 30, ..pure_ack(1 + MSS) });
+    assert!(host.told(0) <= half.next_multiple_of(UNIT) - MSS, "the edge stays where it was: TCP offers less");
+}
+
+#[test]
+fn an_ack_without_a_grant_leaves_at_once_and_its_copy_brings_the_window() {
+    let mut host = guard();
+    host.connect(0);
+    host.connect(1);
+    host.data(0, 1, MSS);
+    host.data(0, 1 + MSS, MSS);
+    host.fill(1);
+    let ack = host.ack(0, 1 + 2 * MSS);
+    assert!(host.has_left(ack), "the sender's timer is to stop");
+    assert!(host.told(0) < UNIT + 2 * MSS, "with the edge where it was");
+    assert_eq!(host.pac.held(), 1);
+    // A repeated segment is answered beside the copy.
+    host.data(0, 1 + MSS, MSS);
+    let repeat = host.ack(0, 1 + 2 * MSS);
+    assert!(host.has_left(repeat));
+    assert_eq!(host.pac.held(), 1);
+    host.forgive(1);
+    assert_eq!(host.pac.held(), 0);
+    assert!(host.told(0) > 10 * MSS, "the copy brings the share");
+    host.check_ledger();
+}
+
+#[test]
+fn a_copy_speaks_for_the_flow_as_it_stands_when_it_leaves() {
+    let mut host = guard();
+    host.connect(0);
+    host.connect(1);
+    // Room for one segment and a bit is left: not enough to go on.
+    for i in 0..3 {
+        host.data(0, 1 + i * MSS, MSS);
+    }
+    host.fill(1);
+    let stamped = |ack, tsval| Segment { timestamps: Some((tsval, 0)), ..pure_ack(ack) };
+    host.send(0, stamped(1 + 2 * MSS, 7));
+    host.send(0, stamped(1 + 3 * MSS, 9));
+    let mut last = None;
+    host.pac.state.flows[1].owed.take();
+    host.pac.state.gate.owed.set(host.owed(0));
+    while let Some(action) = host.pac.poll_action(host.now) {
+        last = Some(action);
+    }
+    let Some(Action::Release(_, edit)) = last else { panic!("{last:?}") };
+    assert_eq!((edit.ack, edit.tsval), (Some(SeqNumber(1 + 3 * MSS)), Some(9)));
+}
+
+#[test]
+fn a_grant_ends_where_the_response_is_expected_to() {
+    let mut host = guard();
+    host.connect(0);
+    host.pac.state.flows[0].last_response.set(5 * MSS);
+    host.send(0, request(1));
+    assert_eq!(host.told(0), (5 * MSS).next_multiple_of(UNIT), "as long as the last one");
+    host.receive(0, Segment { frames: 5, ..data(1, 5 * MSS) });
+    host.ack(0, 1 + 5 * MSS);
+    assert!(host.told(0) > 10 * MSS, "without a PSH there it is longer: a share again");
+}
+
+#[test]
+fn a_first_response_is_believed_to_end_where_others_did() {
+    let mut host = guard();
+    for flow in 0..3 {
+        host.connect(flow);
+    }
+    host.send(0, request(1));
+    host.respond(0, 1, 5);
+    assert!(host.owed(0) > 0, "a PSH alone proves nothing");
+    host.wait(Span::millis(20));
+    host.fill(2);
+    host.forgive(2);
+    host.send(0, request(1 + 5 * MSS));
+    host.forgive(0);
+    host.send(1, request(1));
+    host.respond(1, 1, 4);
+    assert!(host.owed(1) > 0);
+    host.respond(1, 1 + 4 * MSS, 1);
+    assert_eq!(host.owed(1), 0, "five segments, like the other flow's");
+    host.check_ledger();
+}
+
+#[test]
+fn a_push_at_the_edge_is_no_sign_of_the_end() {
+    let mut host = guard();
+    host.connect(0);
+    host.send(0, request(1));
+    let burst = host.told(0) / MSS;
+    let push = Flags::ACK | Flags::PSH;
+    host.receive(0, Segment { frames: burst as u16, flags: push, ..data(1, burst * MSS) });
+    host.ack(0, 1 + burst * MSS);
+    assert!(!host.pac.state.flows[0].flags.any(state::flag::STOPPED), "it stopped because it had to");
+    assert!(host.told(0) > 10 * MSS, "and is granted a share");
+}
+
+#[test]
+fn a_request_among_many_brings_the_least_grant() {
+    let mut host = guard();
+    for flow in 0..8 {
+        host.connect(flow);
+    }
+    for flow in 0..8 {
+        host.send(flow, request(1));
+    }
+    assert_eq!(host.told(7), (2 * MSS).next_multiple_of(UNIT), "the share follows with the first data");
+}
+
+#[test]
+fn the_last_flows_of_a_crowd_get_no_larger_grants_than_the_first() {
+    let mut host = guard();
+    host.connect(0);
+    host.pac.state.gate.crowd.set(1000);
+    host.pac.state.gate.crowd_since.set(host.now.0);
+    host.send(0, request(1));
+    // A turn of a thousand flows may take 64 budgets.
+    let share = (BUDGET / (1000 / 64) * u64::from(MSS) / FRAME) as u32 / MSS * MSS;
+    assert_eq!(host.told(0), share.next_multiple_of(UNIT));
+    host.wait(Span::secs(2));
+    host.receive(0, data(1, MSS));
+    assert!(host.pac.state.gate.crowd.get() <= 1, "a second later nobody remembers");
+}
+
+#[test]
+fn in_a_crowd_a_response_ends_with_the_window_closed() {
+    for (crowd, left_open) in [(1, 2 * MSS), (10_000, 0)] {
+        let mut host = guard();
+        host.connect(0);
+        host.pac.state.gate.crowd.set(crowd);
+        host.pac.state.gate.crowd_since.set(host.now.0);
+        host.pac.state.flows[0].last_response.set(5 * MSS);
+        host.send(0, request(1));
+        host.respond(0, 1, 5);
+        assert!(host.told(0) >= left_open && host.told(0) < left_open + MSS, "{} of a crowd of {crowd}", host.told(0));
+    }
+}
+
+#[test]
+fn what_was_asked_for_is_waited_for_as_long_as_responses_take() {
+    let mut host = guard();
+    host.connect(0);
+    host.connect(1);
+    host.send(0, request(1));
+    host.wait(Span::millis(8));
+    host.data(0, 1, MSS);
+    assert_eq!(host.pac.gate().response_delay.get(), 8_000_000);
+    host.send(1, request(1));
+    let owed = host.owed(1);
+    host.data(0, 1 + MSS, MSS);
+    host.fill(0);
+    let silent = |host: &Host| interval::silent_at(&host.pac.config, host.pac.gate(), &host.pac.state.flows[1]);
+    assert!(silent(&host) >= host.now + Span::millis(16), "twice as long");
+    host.now = silent(&host) + Span::millis(1);
+    assert!(
+        interval::void_if_silent(&host.pac.config, host.pac.gate(), &host.pac.state.flows[1], host.now) && owed > 0
+    );
+}
+
+#[test]
+fn a_request_that_has_waited_long_goes_before_acks() {
+    let mut host = guard();
+    for flow in 0..3 {
+        host.connect(flow);
+    }
+    host.fill(2);
+    host.pac.state.flows[2].last_active.set(u64::MAX / 2);
+    // Both wait in the first level, the ACK's copy for longer.
+    host.data(0, 1, MSS);
+    host.data(0, 1 + MSS, MSS);
+    host.ack(0, 1 + 2 * MSS);
+    let asked = host.send(1, request(1));
+    assert!(!host.has_left(asked));
+    host.wait(Span::millis(26));
+    let before = host.wire.len();
+    host.receive(2, Segment { frames: 40, ..data(1, 40 * MSS) });
+    let order: Vec<u32> = host.wire[before..].iter().map(|&(flow, _, _)| flow).collect();
+    assert_eq!(order, [1, 0], "a quarter of the limit has passed");
+}

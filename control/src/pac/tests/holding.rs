@@ -1,0 +1,246 @@
+//! What waits, for how long, and in which order it leaves: Algorithm 1 and PAC §III-D.
+
+use super::*;
+
+#[test]
+fn an_ack_that_has_waited_for_a_third_of_its_limit_goes_first() {
+    let mut host = Host::new(Config { silence: Span::secs(1), ..config() });
+    for flow in 0..3 {
+        host.connect(flow);
+    }
+    // Flow 0 has outgrown the first level, flow 1 has not.
+    host.receive(0, Segment { frames: 20, ..data(1, 20 * MSS) });
+    host.data(1, 1, MSS);
+    host.fill(2);
+    host.pac.state.flows[2].last_active.set(u64::MAX);
+    let large = host.ack(0, 1 + 20 * MSS);
+    host.wait(Span::millis(34));
+    let small = host.ack(1, 1 + MSS);
+    let start = host.left.len();
+    host.receive(2, Segment { frames: 40, ..data(1, 40 * MSS) });
+    assert_eq!(host.left[start..], [large, small]);
+}
+
+#[test]
+fn an_ack_waits_until_its_trigger_fits() {
+    // Algorithm 1, line 11: strictly more than the threshold blocks, equality passes.
+    let mut host = Host::new(config());
+    host.connect(0);
+    host.connect(1);
+    host.data(0, 1, MSS);
+    host.fill(1);
+    let ack = host.ack(0, 1 + MSS);
+    assert!(!host.has_left(ack));
+    host.data(1, 1, MSS);
+    assert!(!host.has_left(ack), "one frame of room, two are triggered");
+    host.data(1, 1 + MSS, MSS);
+    assert!(host.has_left(ack), "in_flight + trigger = threshold");
+    assert_eq!(host.in_flight(), 96_000);
+    host.check_ledger();
+}
+
+#[test]
+fn a_trigger_larger_than_the_threshold_leaves_when_nothing_is_in_flight() {
+    let mut host = Host::new(Config { buffer: 2 * FRAME, ..config() });
+    host.connect(0);
+    host.receive(0, Segment { frames: 8, ..data(1, 8 * MSS) });
+    let ack = host.ack(0, 1 + 8 * MSS);
+    assert!(host.has_left(ack));
+    assert_eq!(host.in_flight(), 9 * FRAME);
+}
+
+#[test]
+fn a_forced_release_is_charged() {
+    let mut host = Host::new(Config { silence: Span::secs(1), ..config() });
+    host.connect(0);
+    host.connect(1);
+    host.data(0, 1, MSS);
+    host.fill(1);
+    let ack = host.ack(0, 1 + MSS);
+    // Keep the debtor from falling silent.
+    host.pac.state.flows[1].last_active.set(u64::MAX);
+    host.wait(Span::millis(99));
+    assert!(!host.has_left(ack));
+    host.wait(Span::millis(1));
+    assert!(host.has_left(ack));
+    assert_eq!(host.pac.stats().forced, 1);
+    host.check_ledger();
+    assert_eq!(host.pac.flow(FlowId(0)).unwrap().owed.get() as u64, 2 * FRAME);
+}
+
+#[test]
+fn short_flows_go_first_and_flows_of_one_level_take_turns() {
+    let mut host = Host::new(config());
+    for flow in 0..4 {
+        host.connect(flow);
+    }
+    // Flow 0 has outgrown the first level (20 KB).
+    for i in 0..15 {
+        host.data(0, 1 + i * MSS, MSS);
+    }
+    host.data(1, 1, MSS);
+    host.data(1, 1 + MSS, MSS);
+    host.data(2, 1, MSS);
+    host.fill(3);
+    let long = host.ack(0, 1 + MSS);
+    let first = host.ack(1, 1 + MSS);
+    let second = host.ack(1, 1 + 2 * MSS);
+    let other = host.ack(2, 1 + MSS);
+    assert_eq!(host.pac.held(), 4);
+    let start = host.left.len();
+    for i in 0..8 {
+        host.data(3, 1 + i * MSS, MSS);
+    }
+    assert_eq!(host.left[start..], [first, other, second, long]);
+    host.check_ledger();
+}
+
+#[test]
+fn a_long_turn_is_worth_a_quarter_of_the_threshold() {
+    let mut host = Host::new(Config { long_turns: true, ..config() });
+    for flow in 0..3 {
+        host.connect(flow);
+    }
+    host.fill(2);
+    let mut acks = vec![];
+    for flow in 0..2 {
+        host.receive(flow, Segment { frames: 13, ..data(1, 13 * MSS) });
+        acks.push((1..=13).map(|i| host.ack(flow, 1 + i * MSS)).collect::<Vec<_>>());
+    }
+    let start = host.left.len();
+    // Room for eleven ACKs of two frames each.
+    host.receive(2, Segment { frames: 22, ..data(1, 22 * MSS) });
+    // 24 000 bytes are eight ACKs of 3028.
+    assert_eq!(host.left[start..], [&acks[0][..8], &acks[1][..3]].concat());
+}
+
+#[test]
+fn a_flow_sinks_while_its_acks_are_queued() {
+    let mut host = Host::new(config());
+    for flow in 0..3 {
+        host.connect(flow);
+    }
+    host.data(0, 1, MSS);
+    host.data(1, 1, MSS);
+    host.fill(2);
+    let grown = host.ack(0, 1 + MSS);
+    let fresh = host.ack(1, 1 + MSS);
+    for i in 1..15 {
+        host.data(0, 1 + i * MSS, MSS);
+    }
+    let start = host.left.len();
+    for i in 0..4 {
+        host.data(2, 1 + i * MSS, MSS);
+    }
+    assert_eq!(host.left[start..], [fresh, grown]);
+}
+
+#[test]
+fn genuine_duplicates_and_sack_do_not_wait() {
+    let mut host = Host::new(config());
+    host.connect(0);
+    host.connect(1);
+    host.data(0, 1, MSS);
+    host.fill(1);
+    let held = host.ack(0, 1 + MSS);
+    assert!(!host.has_left(held));
+    host.data(0, 1 + 2 * MSS, MSS); // a hole
+    let duplicate = host.ack(0, 1 + MSS);
+    assert!(host.has_left(duplicate));
+    let tail = host.left.len() - 2;
+    assert_eq!(host.left[tail..], [held, duplicate], "the ACK that it repeats leaves first");
+    let sack = host.send(0, Segment { sack: true, ..pure_ack(1 + MSS) });
+    assert!(host.has_left(sack));
+    host.check_ledger();
+}
+
+#[test]
+fn a_report_of_a_duplicate_waits_in_line() {
+    // RFC 2883: a SACK block without a hole says that a retransmission was not needed.
+    let mut host = Host::new(config());
+    host.connect(0);
+    host.connect(1);
+    host.data(0, 1, MSS);
+    host.fill(1);
+    let held = host.ack(0, 1 + MSS);
+    host.data(0, 1, MSS);
+    let report = host.send(0, Segment { sack: true, ..pure_ack(1 + MSS) });
+    assert!(!host.has_left(held) && !host.has_left(report));
+    assert!(!host.pac.flow(FlowId(0)).unwrap().flags.any(state::flag::RECOVERING));
+}
+
+#[test]
+fn what_brings_nothing_after_a_push_is_the_end() {
+    // A first response whose PSHs have turned out to stand in mid-stream: silence after a release tells that it is over.
+    let mut host = Host::new(Config { push_ends_response: true, ..config() });
+    host.connect(0);
+    for i in 0..4 {
+        host.receive(0, Segment { flags: Flags::ACK | Flags::PSH, ..data(1 + i * MSS, MSS) });
+    }
+    host.ack(0, 1 + MSS);
+    assert_eq!(host.in_flight(), 2 * FRAME);
+    host.wait(Span::millis(3));
+    assert!(interval::void_if_silent(&host.pac.config, &host.pac.state.gate, &host.pac.state.flows[0], host.now));
+    host.ack(0, 1 + 4 * MSS);
+    assert_eq!(host.in_flight(), 0);
+    host.data(0, 1 + 4 * MSS, MSS);
+    host.ack(0, 1 + 5 * MSS);
+    assert!(host.in_flight() > 0, "it was not the end");
+}
+
+#[test]
+fn partial_acks_do_not_wait_until_recovery_ends() {
+    let mut host = Host::new(config());
+    host.connect(0);
+    host.connect(1);
+    host.data(0, 1 + MSS, MSS);
+    host.data(0, 1 + 3 * MSS, MSS);
+    host.ack(0, 1); // duplicate: recover = 1 + 4 MSS
+    host.fill(1);
+    host.data(0, 1, MSS);
+    let partial = host.ack(0, 1 + 2 * MSS);
+    assert!(host.has_left(partial));
+    host.data(0, 1 + 2 * MSS, MSS);
+    let full = host.ack(0, 1 + 4 * MSS);
+    assert!(!host.has_left(full), "recovery is over: an ordinary ACK again");
+}
+
+#[test]
+fn a_stale_ack_is_dropped_and_its_flow_promoted() {
+    let mut host = Host::new(config());
+    for flow in 0..3 {
+        host.connect(flow);
+    }
+    for i in 0..15 {
+        host.data(0, 1 + i * MSS, MSS); // sinks to the lower level
+    }
+    host.data(1, 1, MSS);
+    host.fill(2);
+    let held = host.ack(0, 1 + 15 * MSS);
+    let rival = host.ack(1, 1 + MSS);
+    host.data(0, 1 + 14 * MSS, MSS); // the sender's timer has overtaken the held ACK
+    let stale = host.ack(0, 1 + 15 * MSS);
+    assert_eq!(host.discarded, [stale]);
+    assert!(!host.pac.flow(FlowId(0)).unwrap().flags.any(state::flag::AVOIDANCE));
+    let start = host.left.len();
+    for i in 0..40 {
+        host.data(2, 1 + i * MSS, MSS);
+    }
+    assert_eq!(host.left[start..], [rival, held], "in the highest level now, behind who came there first");
+    host.check_ledger();
+}
+
+#[test]
+fn fin_rst_and_the_end_of_a_zero_window_pass() {
+    let mut host = Host::new(config());
+    host.connect(0);
+    host.connect(1);
+    host.data(0, 1, MSS);
+    host.fill(1);
+    let zero = host.send(0, Segment { window: 0, ..pure_ack(1 + MSS) });
+    let opened = host.send(0, Segment { window: 500, ..pure_ack(1 + MSS) });
+    assert!(host.has_left(zero) && host.has_left(opened));
+    let reset = host.send(0, Segment { flags: Flags::RST | Flags::ACK, ..pure_ack(1 + MSS) });
+    assert!(host.has_left(reset));
+    host.check_ledger();
+}

@@ -1,0 +1,183 @@
+//! PAC by the paper's own examples, and the invariants that must hold whatever arrives or is lost.
+
+use alloc::collections::BTreeMap;
+use alloc::vec;
+use alloc::vec::Vec;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::segment::Flags;
+use crate::seq::SeqNumber;
+
+const MSS: u32 = 1448;
+const HEADER: u16 = 66;
+const FRAME: u64 = 1514;
+
+/// A receiver under test: builds segments, drives the policy, remembers what left.
+struct Host {
+    pac: Pac,
+    now: Time,
+    next: u32,
+    /// Packets that have left, in order.
+    left: Vec<PacketId>,
+    /// Packets whose bare copies are still held.
+    split: Vec<PacketId>,
+    /// Every packet as TCP sent it.
+    sent: Vec<(u32, Segment)>,
+    /// What left: flow, acknowledgement number, window field.
+    wire: Vec<(u32, u32, u16)>,
+    discarded: Vec<PacketId>,
+}
+
+impl Host {
+    fn new(config: Config) -> Self {
+        Self {
+            pac: Pac::new(config).unwrap(),
+            now: Time(1_000_000),
+            next: 0,
+            left: vec![],
+            split: vec![],
+            sent: vec![],
+            wire: vec![],
+            discarded: vec![],
+        }
+    }
+
+    fn wait(&mut self, span: Span) {
+        self.now += span;
+        self.poll();
+    }
+
+    fn poll(&mut self) {
+        while let Some(action) = self.pac.poll_action(self.now) {
+            match action {
+                Action::Release(packet, edit) => {
+                    if self.split.contains(&packet) {
+                        self.split.retain(|held| *held != packet);
+                    } else {
+                        self.left.push(packet);
+                    }
+                    self.on_wire(packet, edit);
+                }
+                Action::Split(packet, edit) => {
+                    self.left.push(packet);
+                    self.split.push(packet);
+                    self.on_wire(packet, edit);
+                }
+                Action::Discard(packet) if self.split.contains(&packet) => self.split.retain(|held| *held != packet),
+                Action::Discard(packet) => self.discarded.push(packet),
+                Action::Probe(_) => unreachable!("PAC sends no packets of its own"),
+            }
+        }
+    }
+
+    fn on_wire(&mut self, packet: PacketId, edit: Edit) {
+        let (flow, segment) = self.sent[packet.0 as usize];
+        let ack = edit.ack.unwrap_or(segment.ack);
+        self.wire.push((flow, ack.0, edit.window.unwrap_or(segment.window)));
+    }
+
+    fn send(&mut self, flow: u32, segment: Segment) -> PacketId {
+        let packet = PacketId(self.next);
+        self.next += 1;
+        self.sent.push((flow, segment));
+        match self.pac.handle_egress(self.now, FlowId(flow), &segment, packet) {
+            Verdict::Pass(edit) => {
+                self.left.push(packet);
+                self.on_wire(packet, edit);
+            }
+            Verdict::Split(edit) => {
+                self.left.push(packet);
+                self.split.push(packet);
+                self.on_wire(packet, edit);
+            }
+            Verdict::Hold => {}
+        }
+        self.poll();
+        packet
+    }
+
+    fn receive(&mut self, flow: u32, segment: Segment) {
+        self.pac.handle_ingress(self.now, FlowId(flow), &segment);
+        self.poll();
+    }
+
+    /// A data frame of `len` bytes at `seq`.
+    fn data(&mut self, flow: u32, seq: u32, len: u32) {
+        self.receive(flow, data(seq, len));
+    }
+
+    fn ack(&mut self, flow: u32, ack: u32) -> PacketId {
+        self.send(flow, pure_ack(ack))
+    }
+
+    fn has_left(&self, packet: PacketId) -> bool {
+        self.left.contains(&packet)
+    }
+
+    /// A connection opened by the guarded host; its handshake's charge is void.
+    fn connect(&mut self, flow: u32) {
+        let wscale = Some(7);
+        self.send(flow, Segment { flags: Flags::SYN, mss: 1460, wscale, timestamps: Some((1, 0)), ..blank() });
+        self.now += Span::micros(100);
+        self.receive(flow, Segment { flags: Flags::SYN | Flags::ACK, mss: 1460, wscale, ..blank() });
+        self.ack(flow, 1);
+        interval::void(&self.pac.state.gate, &self.pac.state.flows[flow as usize]);
+        self.poll();
+    }
+
+    fn in_flight(&self) -> u64 {
+        self.pac.gate().in_flight()
+    }
+
+    /// Fills the budget with a debt of flow `flow`.
+    fn fill(&mut self, flow: u32) {
+        let threshold = self.pac.gate().threshold.get();
+        let owed = (threshold - self.in_flight()) as u32;
+        self.pac.ensure(FlowId(flow));
+        self.pac.state.flows[flow as usize].owed.add(owed);
+        self.pac.state.flows[flow as usize].last_active.set(self.now.0);
+        self.pac.state.gate.owed.add(u64::from(owed));
+        self.pac.state.gate.interval_charged.add(u64::from(owed));
+    }
+
+    fn check_ledger(&self) {
+        let owed: u64 = self.pac.state.flows.iter().map(|flow| u64::from(flow.owed.get())).sum();
+        assert_eq!(owed, self.pac.gate().owed.get(), "Σ flow.owed = gate.owed");
+        let held: u64 = self.pac.state.flows.iter().map(|flow| u64::from(flow.held.get())).sum();
+        assert_eq!(held, self.pac.gate().held.get(), "Σ flow.held = gate.held");
+        assert_eq!(held, self.pac.held() as u64, "the scheduler holds what the gate counts");
+    }
+}
+
+fn blank() -> Segment {
+    Segment { frames: 1, header: HEADER, window: 1000, ..Segment::default() }
+}
+
+fn data(seq: u32, len: u32) -> Segment {
+    Segment { seq: SeqNumber(seq), payload: len, flags: Flags::ACK, ..blank() }
+}
+
+fn pure_ack(ack: u32) -> Segment {
+    Segment { ack: SeqNumber(ack), flags: Flags::ACK, ..blank() }
+}
+
+fn config() -> Config {
+    Config {
+        push_ends_response: false,
+        growth: Growth::PerAck,
+        long_turns: false,
+        max_hold: Span::millis(100),
+        ..Config::new(96_000)
+    }
+}
+
+fn request(ack: u32) -> Segment {
+    Segment { payload: 100, flags: Flags::ACK | Flags::PSH, ..pure_ack(ack) }
+}
+
+mod charges;
+mod credit;
+mod holding;
+mod properties;
