@@ -58,6 +58,9 @@ enum Slot {
     Lost,
 }
 
+/// Particulars of what was held, and the packet if it is a copy.
+type Record = (Header, Vec<u8>);
+
 /// A packet of the queue.
 struct Packet {
     ack: SeqNumber,
@@ -79,8 +82,7 @@ fn take_out(packets: &mut Packets, key: Option<FlowKey>, ack: SeqNumber) -> Opti
 /// The back-end.
 pub(crate) struct NfQueue {
     ring: RingBuffer<'static>,
-    /// Particulars of what was held, and the packets of which copies are.
-    records: Rc<RefCell<Vec<(Header, Vec<u8>)>>>,
+    records: Rc<RefCell<Vec<Record>>>,
     queue: Queue,
     copies: Copies,
     slots: Vec<Slot>,
