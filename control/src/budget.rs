@@ -26,9 +26,11 @@ const LEAST: u64 = 4 * FULL_FRAME;
 const EPOCH: Span = Span::millis(2);
 /// Share of the link's throughput, in 1/128, above which it counts as busy (97.6 %).
 const BUSY: u64 = 125;
-/// So many losses in an epoch are an overflow. Fewer may be anything: what is repeated while its ACK is on its way looks
-/// like loss, too.
-const OVERFLOW: u64 = 2;
+/// So many losses within a few epochs are an overflow. Fewer may be anything: what is repeated while its ACK is on its way
+/// looks like loss, too.
+const OVERFLOW: u64 = 8;
+/// Epochs for which the ceiling stays after an overflow, before it rises.
+const CAUTION: u32 = 512;
 /// Epochs between two probes.
 const PROBE_EVERY: u32 = 32;
 /// Epochs of a probe.
@@ -46,6 +48,10 @@ pub struct Budget {
     since: Time,
     bytes: u64,
     lost: u64,
+    /// Losses of late; forgets an eighth each epoch.
+    recent: u64,
+    /// Epochs since the last overflow.
+    clean: u32,
     /// Throughput, bytes per 2^20 ns, smoothed: a receiver that was descheduled for a moment says nothing about budgets.
     level: u64,
     /// Highest level that the link has shown; forgets slowly.
@@ -87,7 +93,8 @@ impl Budget {
         }
         let bytes = gate.bytes.get();
         let arrived = bytes.wrapping_sub(self.bytes);
-        let lost = gate.lost.get().wrapping_sub(self.lost) >= OVERFLOW;
+        self.recent += gate.lost.get().wrapping_sub(self.lost) - self.recent.div_ceil(8);
+        let lost = self.recent >= OVERFLOW;
         (self.since, self.bytes, self.lost) = (now, bytes, gate.lost.get());
         // The scheduler looks at least every few epochs while anything is held: a longer gap means that nothing was. And
         // while connections are set up, or servers think, no budget would bring data.
@@ -97,6 +104,7 @@ impl Budget {
         let rate = (arrived << 20) / elapsed.0.max(1);
         let now_budget = gate.cap.get();
         let next = if lost {
+            (self.recent, self.clean) = (0, 0);
             self.phase = Phase::Keep { epochs: 0 };
             // High enough for it to rise again, however many losses come in a row.
             self.ceiling = (now_budget - now_budget / 8).max(2 * LEAST);
@@ -105,7 +113,10 @@ impl Budget {
             self.step(rate, now_budget)
         };
         let top = if self.ceiling == 0 { top(config) } else { self.ceiling.min(top(config)) };
-        self.ceiling += self.ceiling / 1024;
+        self.clean += 1;
+        if self.clean > CAUTION {
+            self.ceiling += self.ceiling / 1024;
+        }
         self.level = if self.level == 0 { rate } else { self.level - self.level / 4 + rate / 4 };
         self.best = (self.best - self.best / 512).max(self.level);
         gate.cap.set(next.min(top).max(LEAST.min(top)));
