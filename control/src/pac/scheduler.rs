@@ -499,7 +499,9 @@ impl Scheduler {
             return;
         }
         let out = held.out.now(flow);
-        let overtaken = out.ack.before(SeqNumber(flow.released_ack.get())) && !out.data && out.class == Class::Ack;
+        // Not a copy, which has just been brought up to date: on Linux an ACK may have passed since.
+        let bare = out.class == Class::Ack && !out.data && !out.copy;
+        let overtaken = bare && out.ack.before(SeqNumber(flow.released_ack.get()));
         let trigger = trigger(config, gate, flow, &out);
         let says_nothing = held.out.copy && trigger.edge == Some(SeqNumber(flow.edge.get()));
         if !current || overtaken || says_nothing {
