@@ -44,7 +44,7 @@ pub enum Action {
     /// Send a probe along the flow's path: an ECN-capable IP packet of 20 bytes without payload, which the policy at
     /// the other end is told of by [`Policy::handle_probe`].
     Probe(FlowId),
-    /// Send it on, with this change, and keep a copy under the same handle: a bare ACK that stands where TCP stands after
+    /// Send it on, with this change, and keep a copy under the same handle, which may be done more than once: a bare ACK that stands where TCP stands after
     /// the packet (no payload, no SYN, FIN or PSH; its sequence number is the packet's end).
     Split(PacketId, Edit),
 }

@@ -87,9 +87,22 @@ struct FlowQueue {
     promoted: bool,
     /// Stands in `granted`.
     watched: bool,
+    /// The copy that brought the last grant, until the sender has answered it.
+    spare: Option<Spare>,
 }
 
-const EMPTY: FlowQueue = FlowQueue { head: NONE, tail: NONE, level: 0, turn: 0, promoted: false, watched: false };
+/// A window update that has left and may get lost: on the way, or in a Linux sender whose process has its socket in use,
+/// where an older ACK that arrives behind it takes its place. Nothing but the sender's persist timer would mend that.
+#[derive(Clone, Copy, Debug)]
+struct Spare {
+    packet: PacketId,
+    /// What had been received when it left.
+    received: u32,
+    generation: u32,
+}
+
+const EMPTY: FlowQueue =
+    FlowQueue { head: NONE, tail: NONE, level: 0, turn: 0, promoted: false, watched: false, spare: None };
 
 /// Counters for people.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -103,6 +116,8 @@ pub struct Stats {
     /// Requests released without a grant because they had been held for half of `max_hold` or more, while a bare copy waits
     /// on.
     pub split: u64,
+    /// Window updates sent once more because nothing came of them.
+    pub repeated: u64,
     /// ACKs dropped because a later one said it all, or by the stale-ACK rule.
     pub discarded: u64,
     /// Most ACKs held at once.
@@ -131,6 +146,8 @@ pub struct Scheduler {
     taken: u64,
     /// Flows that got a grant here, and since when each is watched for silence.
     granted: VecDeque<(FlowId, Time)>,
+    /// Flows with a spare.
+    spares: usize,
     next_look: Time,
     next_scan: Time,
     last_poll: Time,
@@ -152,6 +169,7 @@ impl Default for Scheduler {
             settled_at: Time::ZERO,
             taken: 0,
             granted: VecDeque::new(),
+            spares: 0,
             next_look: Time::ZERO,
             next_scan: Time::ZERO,
             last_poll: Time::ZERO,
@@ -188,6 +206,7 @@ impl Scheduler {
             self.ready.push_back((Action::Release(packet, Edit::NONE), Span::ZERO));
             return;
         };
+        self.drop_spare(id);
         match out.class {
             Class::Stale => {
                 self.drop_stale(state.gate(), flow, id);
@@ -213,13 +232,13 @@ impl Scheduler {
             if let Some(done) = self.ready.pop_front() {
                 return Some(done);
             }
-            if self.held() == 0 {
+            if self.held() == 0 && self.spares == 0 {
                 return None;
             }
             self.last_poll = now;
             let gate = state.gate();
             interval::roll(config, gate, now);
-            if config.auto {
+            if config.auto && self.held() > 0 {
                 self.budget.observe(config, gate, now);
             }
             if self.force_oldest(config, state, now) {
@@ -242,7 +261,8 @@ impl Scheduler {
             let &(slot, _) = self.ages[age as usize].front()?;
             Some(self.slots[slot as usize].since + span)
         };
-        let limit = Age::ALL.into_iter().filter_map(|age| after(age, age.limit(config))).min()?;
+        let limit = Age::ALL.into_iter().filter_map(|age| after(age, age.limit(config))).min();
+        let Some(limit) = limit else { return (self.spares > 0).then_some(self.next_look) };
         let split = after(Age::Request, split_after(config)).filter(|_| config.credit);
         // What could not be split when its time came is looked at again a little later.
         let split = split.map(|time| time.max(self.last_poll + Span(config.silence.0 / 4)));
@@ -257,6 +277,9 @@ impl Scheduler {
             let id = self.slots[slot as usize].flow;
             let Some(flow) = state.flow(id) else { break };
             self.flush(config, state.gate(), flow, id, now);
+        }
+        for id in 0..self.flows.len() {
+            self.drop_spare(FlowId(id as u32));
         }
     }
 
@@ -513,8 +536,58 @@ impl Scheduler {
         self.watch(id, flow, now);
         flow.added_delay.set(smooth(u64::from(flow.added_delay.get()), waited.0) as u32);
         // On Linux a later ACK may have passed since the first look: either it has the new edge, or the copy takes its number.
-        let out = held.out.now(flow);
-        self.ready.push_back((Action::Release(held.packet, edit(config, flow, &out)), waited));
+        let edit = edit(config, flow, &held.out.now(flow));
+        let keep = held.out.copy && !credit::at_edge(flow);
+        if keep {
+            self.keep_spare(flow, id, held.packet, now);
+        }
+        let action = if keep { Action::Split } else { Action::Release };
+        self.ready.push_back((action(held.packet, edit), waited));
+    }
+
+    /// Keeps a window update that leaves now.
+    fn keep_spare(&mut self, flow: &Flow, id: FlowId, packet: PacketId, now: Time) {
+        self.drop_spare(id);
+        let spare = Spare { packet, received: flow.received.get(), generation: flow.generation.get() };
+        self.flows[id.0 as usize].spare = Some(spare);
+        self.spares += 1;
+        self.watch(id, flow, now);
+    }
+
+    fn drop_spare(&mut self, id: FlowId) {
+        if let Some(spare) = self.flows.get_mut(id.0 as usize).and_then(|queue| queue.spare.take()) {
+            self.spares -= 1;
+            self.ready.push_back((Action::Discard(spare.packet), Span::ZERO));
+        }
+    }
+
+    /// Looks after a flow's spare: dropped if the sender has answered, sent if it has been silent until `due`. Says whether
+    /// it was sent.
+    fn mind_spare(&mut self, config: &Config, flow: &Flow, id: FlowId, due: Time, now: Time) -> bool {
+        let Some(spare) = self.flows[id.0 as usize].spare else { return false };
+        if spare.generation != flow.generation.get() || spare.received != flow.received.get() || credit::at_edge(flow) {
+            self.drop_spare(id);
+            return false;
+        }
+        if now < due {
+            return false;
+        }
+        self.flows[id.0 as usize].spare = None;
+        self.spares -= 1;
+        self.stats.repeated += 1;
+        let out = Outgoing {
+            class: Class::Ack,
+            ack: SeqNumber(flow.released_ack.get()),
+            ece: false,
+            data: false,
+            repeated: true,
+            copy: true,
+            window: flow.last_window.get() as u16,
+            shift: flow.scale.get() as u8,
+        };
+        flow.last_active.set(now.0);
+        self.ready.push_back((Action::Release(spare.packet, edit(config, flow, &out)), Span::ZERO));
+        true
     }
 
     fn take_head(&mut self, flow: &Flow, id: FlowId) -> Held {
@@ -590,7 +663,10 @@ impl Scheduler {
             };
             let active = Time(flow.last_active.get());
             let due = interval::silent_at(config, state.gate(), flow);
-            let watched = flow.owed.get() > 0 && (active > since || now < due);
+            let sent = self.mind_spare(config, flow, id, due, now);
+            let active = if sent { now } else { active };
+            let open = flow.owed.get() > 0 || self.flows[id.0 as usize].spare.is_some();
+            let watched = open && (active > since || now < due);
             if watched && active <= since {
                 self.next_look = due;
                 break;
@@ -616,7 +692,7 @@ impl Scheduler {
     /// Keeps an eye on a flow that has been granted something.
     fn watch(&mut self, id: FlowId, flow: &Flow, now: Time) {
         let queue = &mut self.flows[id.0 as usize];
-        if flow.owed.get() > 0 && !queue.watched {
+        if (flow.owed.get() > 0 || queue.spare.is_some()) && !queue.watched {
             queue.watched = true;
             if self.granted.is_empty() {
                 self.next_look = now;

@@ -95,8 +95,32 @@ fn a_copy_speaks_for_the_flow_as_it_stands_when_it_leaves() {
     while let Some(action) = host.pac.poll_action(host.now) {
         last = Some(action);
     }
-    let Some(Action::Release(_, edit)) = last else { panic!("{last:?}") };
+    let Some(Action::Split(_, edit)) = last else { panic!("{last:?}") };
     assert_eq!((edit.ack, edit.tsval), (Some(SeqNumber(1 + 3 * MSS)), Some(9)));
+}
+
+#[test]
+fn a_window_update_that_nothing_comes_of_is_sent_once_more() {
+    for answered in [false, true] {
+        let mut host = guard();
+        host.connect(0);
+        host.connect(1);
+        host.data(0, 1, MSS);
+        host.data(0, 1 + MSS, MSS);
+        host.fill(1);
+        host.ack(0, 1 + 2 * MSS);
+        host.forgive(1);
+        let updates = host.wire.len();
+        if answered {
+            host.data(0, 1 + 2 * MSS, MSS);
+        }
+        for _ in 0..20 {
+            host.wait(Span::millis(1));
+        }
+        assert_eq!(host.wire.len() - updates, usize::from(!answered), "answered: {answered}");
+        assert!(host.told(0) > 10 * MSS);
+        assert!(host.split.is_empty(), "nothing is kept any longer");
+    }
 }
 
 #[test]

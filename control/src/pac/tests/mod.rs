@@ -61,8 +61,11 @@ impl Host {
                     self.on_wire(packet, edit);
                 }
                 Action::Split(packet, edit) => {
-                    self.left.push(packet);
-                    self.split.push(packet);
+                    // A copy that is sent and kept has left already.
+                    if !self.split.contains(&packet) {
+                        self.left.push(packet);
+                        self.split.push(packet);
+                    }
                     self.on_wire(packet, edit);
                 }
                 Action::Discard(packet) if self.split.contains(&packet) => self.split.retain(|held| *held != packet),

@@ -157,6 +157,14 @@ impl NfQueue {
     }
 }
 
+/// The frame with this change.
+fn changed(mut frame: Vec<u8>, edit: &Edit) -> Vec<u8> {
+    if let Ok(packet) = wire::parse(&frame, &Meta::whole(&frame), Direction::Egress) {
+        wire::apply(&mut frame, &packet.layout, edit);
+    }
+    frame
+}
+
 /// The bare copy of a packet.
 fn bare_copy(frame: &[u8]) -> Slot {
     match wire::parse(frame, &Meta::whole(frame), Direction::Egress) {
@@ -223,19 +231,17 @@ impl Hold for NfQueue {
     fn release(&mut self, packet: PacketId, edit: &Edit) {
         match self.take(packet) {
             Slot::Queued(number, _) => self.queue.verdict(number, Verdict::Accept),
-            Slot::Copy(mut frame) => {
-                if let Ok(packet) = wire::parse(&frame, &Meta::whole(&frame), Direction::Egress) {
-                    wire::apply(&mut frame, &packet.layout, edit);
-                }
-                self.lost += u64::from(self.copies.send(&frame[LINK..]).is_err());
-            }
+            Slot::Copy(frame) => self.lost += u64::from(self.copies.send(&changed(frame, edit)[LINK..]).is_err()),
             Slot::Free | Slot::Lost => {}
         }
     }
 
-    fn split(&mut self, packet: PacketId, _edit: &Edit) {
+    fn split(&mut self, packet: PacketId, edit: &Edit) {
         let slot = &mut self.slots[packet.0 as usize];
-        if let Slot::Queued(number, frame) = slot {
+        if let Slot::Copy(frame) = slot {
+            let copy = changed(frame.clone(), edit);
+            self.lost += u64::from(self.copies.send(&copy[LINK..]).is_err());
+        } else if let Slot::Queued(number, frame) = slot {
             let number = *number;
             *slot = bare_copy(frame);
             self.queue.verdict(number, Verdict::Accept);
