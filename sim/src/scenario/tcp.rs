@@ -56,6 +56,11 @@ pub struct Tcp {
     /// RACK-TLP (RFC 8985), as Linux has it: losses by the order of sending instead of by three duplicates, lost
     /// retransmissions too, and a probe after two round-trip times without an ACK. Needs `sack`.
     pub rack: bool,
+    /// How much longer than others a tail loss probe waits that would repeat the only segment on its way (TLP.max_ack_delay
+    /// of RFC 8985 §7.2): the receiver may delay its ACK. `"off"` is as long as the receiver of the scenario does; Linux
+    /// takes the floor of its timeout.
+    #[serde(deserialize_with = "human::span_or_off")]
+    pub probe_ack_delay: Option<Span>,
     /// Whether every burst ends with a PSH, as Linux marks what it leaves to segmentation offload, and not only what the
     /// application wrote.
     pub push_bursts: bool,
@@ -106,6 +111,7 @@ impl Default for Tcp {
             sack: false,
             limited_transmit: false,
             rack: false,
+            probe_ack_delay: None,
             push_bursts: false,
             delayed_ack: None,
             delayed_ack_adaptive: false,

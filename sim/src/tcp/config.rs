@@ -33,6 +33,8 @@ pub struct TcpConfig {
     pub limited_transmit: bool,
     /// RFC 8985.
     pub rack: bool,
+    /// TLP.max_ack_delay of RFC 8985 §7.2.
+    pub probe_ack_delay: Ps,
     /// Whether every burst ends with a PSH, and not only what the application wrote.
     pub push_bursts: bool,
     /// How long an ACK may wait for a second segment; `None` when each segment is acknowledged at once.
@@ -100,6 +102,7 @@ impl TcpConfig {
             sack: tcp.sack,
             limited_transmit: tcp.limited_transmit,
             rack: tcp.rack && tcp.sack,
+            probe_ack_delay: tcp.probe_ack_delay.or(tcp.delayed_ack).map_or(Ps::ZERO, Ps::from_span),
             push_bursts: tcp.push_bursts,
             delayed_ack: tcp.delayed_ack.map(Ps::from_span),
             delayed_ack_adaptive: tcp.delayed_ack_adaptive,

@@ -29,11 +29,10 @@ impl Sender {
             return;
         }
         let tick = Ps::from_span(config.rto.granularity);
-        // As in Linux: a single segment may be waiting for company at a receiver that delays its ACKs, for as long as the
-        // timeout's floor; more than one are given two clock ticks.
+        // Two clock ticks, as in Linux; and a single segment may be waiting for company at a receiver that delays ACKs.
         let alone = self.max - self.una <= u64::from(config.mss);
-        let patience = if alone { Ps::from_span(config.rto.floor) } else { tick + tick };
-        let wait = srtt + srtt + patience;
+        let patience = if alone { config.probe_ack_delay } else { Ps::ZERO };
+        let wait = srtt + srtt + tick + tick + patience;
         if now + wait < self.deadline {
             self.tail_at = now + wait;
         }
