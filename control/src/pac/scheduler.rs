@@ -12,12 +12,14 @@
 //! 4. An ACK that cannot wait (loss recovery) takes the flow's held ACKs with it, in order: duplicate ACKs only mean
 //!    something to the sender after the ACK that they repeat.
 
+mod watch;
+
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use super::account::{Class, Outgoing, Trigger, charge, edit, trigger};
 use super::config::{Config, MAX_LEVELS};
-use super::interval::{self, smooth, void_if_silent};
+use super::interval::{self, smooth};
 use super::state::{Flow, Gate, State, flag};
 use crate::budget::Budget;
 use crate::credit::{self, TURNS};
@@ -25,15 +27,12 @@ use crate::policy::{Action, FlowId, PacketId};
 use crate::segment::Edit;
 use crate::seq::SeqNumber;
 use crate::units::{Span, Time};
+use watch::Spare;
 
 const NONE: u32 = u32::MAX;
 
 /// A bare copy may wait this many times longer than an ACK: its sender has nothing outstanding, and so no timer.
 const COPY_PATIENCE: u64 = 10;
-
-/// Scans for silent flows stand this far apart for each flow in the table, so that they cost the same share of the time
-/// however many there are.
-const SCAN_COST: Span = Span::micros(1);
 
 #[derive(Clone, Copy, Debug)]
 struct Held {
@@ -89,16 +88,6 @@ struct FlowQueue {
     watched: bool,
     /// The copy that brought the last grant, until the sender has answered it.
     spare: Option<Spare>,
-}
-
-/// A window update that has left and may get lost: on the way, or in a Linux sender whose process has its socket in use,
-/// where an older ACK that arrives behind it takes its place. Nothing but the sender's persist timer would mend that.
-#[derive(Clone, Copy, Debug)]
-struct Spare {
-    packet: PacketId,
-    /// What had been received when it left.
-    received: u32,
-    generation: u32,
 }
 
 const EMPTY: FlowQueue =
@@ -545,51 +534,6 @@ impl Scheduler {
         self.ready.push_back((action(held.packet, edit), waited));
     }
 
-    /// Keeps a window update that leaves now.
-    fn keep_spare(&mut self, flow: &Flow, id: FlowId, packet: PacketId, now: Time) {
-        self.drop_spare(id);
-        let spare = Spare { packet, received: flow.received.get(), generation: flow.generation.get() };
-        self.flows[id.0 as usize].spare = Some(spare);
-        self.spares += 1;
-        self.watch(id, flow, now);
-    }
-
-    fn drop_spare(&mut self, id: FlowId) {
-        if let Some(spare) = self.flows.get_mut(id.0 as usize).and_then(|queue| queue.spare.take()) {
-            self.spares -= 1;
-            self.ready.push_back((Action::Discard(spare.packet), Span::ZERO));
-        }
-    }
-
-    /// Looks after a flow's spare: dropped if the sender has answered, sent if it has been silent until `due`. Says whether
-    /// it was sent.
-    fn mind_spare(&mut self, config: &Config, flow: &Flow, id: FlowId, due: Time, now: Time) -> bool {
-        let Some(spare) = self.flows[id.0 as usize].spare else { return false };
-        if spare.generation != flow.generation.get() || spare.received != flow.received.get() || credit::at_edge(flow) {
-            self.drop_spare(id);
-            return false;
-        }
-        if now < due {
-            return false;
-        }
-        self.flows[id.0 as usize].spare = None;
-        self.spares -= 1;
-        self.stats.repeated += 1;
-        let out = Outgoing {
-            class: Class::Ack,
-            ack: SeqNumber(flow.released_ack.get()),
-            ece: false,
-            data: false,
-            repeated: true,
-            copy: true,
-            window: flow.last_window.get() as u16,
-            shift: flow.scale.get() as u8,
-        };
-        flow.last_active.set(now.0);
-        self.ready.push_back((Action::Release(spare.packet, edit(config, flow, &out)), Span::ZERO));
-        true
-    }
-
     fn take_head(&mut self, flow: &Flow, id: FlowId) -> Held {
         let queue = &mut self.flows[id.0 as usize];
         let slot = queue.head;
@@ -649,56 +593,6 @@ impl Scheduler {
     fn discard(&mut self, packet: PacketId) {
         self.stats.discarded += 1;
         self.ready.push_back((Action::Discard(packet), Span::ZERO));
-    }
-
-    /// Looks for flows that owe and have been silent: their bytes were lost or never sent, and block the others. Those that
-    /// were granted something here are looked at when it is time; the others, which got it while the gate was open, by a
-    /// scan now and then.
-    fn void_silent<S: State>(&mut self, config: &Config, state: &S, now: Time) {
-        while now >= self.next_look {
-            let Some((&(id, since), flow)) = self.granted.front().and_then(|front| Some((front, state.flow(front.0)?)))
-            else {
-                self.next_look = Time::NEVER;
-                break;
-            };
-            let active = Time(flow.last_active.get());
-            let due = interval::silent_at(config, state.gate(), flow);
-            let sent = self.mind_spare(config, flow, id, due, now);
-            let active = if sent { now } else { active };
-            let open = flow.owed.get() > 0 || self.flows[id.0 as usize].spare.is_some();
-            let watched = open && (active > since || now < due);
-            if watched && active <= since {
-                self.next_look = due;
-                break;
-            }
-            self.granted.pop_front();
-            if watched {
-                self.granted.push_back((id, active));
-            } else {
-                void_if_silent(config, state.gate(), flow, now);
-                self.flows[id.0 as usize].watched = false;
-            }
-        }
-        if now >= self.next_scan {
-            self.next_scan = now + Span(config.silence.0 / 2) + SCAN_COST * u64::from(state.flow_count());
-            for id in 0..state.flow_count() {
-                if let Some(flow) = state.flow(FlowId(id)) {
-                    void_if_silent(config, state.gate(), flow, now);
-                }
-            }
-        }
-    }
-
-    /// Keeps an eye on a flow that has been granted something.
-    fn watch(&mut self, id: FlowId, flow: &Flow, now: Time) {
-        let queue = &mut self.flows[id.0 as usize];
-        if (flow.owed.get() > 0 || queue.spare.is_some()) && !queue.watched {
-            queue.watched = true;
-            if self.granted.is_empty() {
-                self.next_look = now;
-            }
-            self.granted.push_back((id, now));
-        }
     }
 }
 

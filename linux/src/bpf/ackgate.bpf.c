@@ -307,11 +307,11 @@ int egress(struct __sk_buff *skb)
 		return TC_ACT_UNSPEC;
 	decision = account_egress(flow, &packet.segment, now, &out);
 	if (decision != DECIDE_PASS) {
-		if (since(now, get64(&gate.heartbeat)) > settings.stale)
-			copied = false;
-		else if (decision == DECIDE_SPLIT)
+		bool alive = since(now, get64(&gate.heartbeat)) <= settings.stale;
+
+		if (alive && decision == DECIDE_SPLIT)
 			copied = copy_to_ring(skb, &out, id, now);
-		else
+		else if (alive)
 			verdict = settings.take == TAKE_REDIRECT ? take_by_redirect(skb, &out, id, now)
 								 : take_by_ring(skb, &out, id, now);
 		if (verdict != TC_ACT_UNSPEC)

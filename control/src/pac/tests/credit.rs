@@ -124,6 +124,25 @@ fn a_window_update_that_nothing_comes_of_is_sent_once_more() {
 }
 
 #[test]
+fn nothing_is_repeated_on_a_connection_that_was_reset() {
+    let mut host = guard();
+    host.connect(0);
+    host.connect(1);
+    host.data(0, 1, MSS);
+    host.data(0, 1 + MSS, MSS);
+    host.fill(1);
+    host.ack(0, 1 + 2 * MSS);
+    host.forgive(1);
+    let updates = host.wire.len();
+    host.receive(0, Segment { flags: Flags::RST, ..blank() });
+    for _ in 0..20 {
+        host.wait(Span::millis(1));
+    }
+    assert_eq!(host.wire.len(), updates);
+    assert!(host.split.is_empty(), "nothing is kept any longer");
+}
+
+#[test]
 fn a_grant_ends_where_the_response_is_expected_to() {
     let mut host = guard();
     host.connect(0);

@@ -1,0 +1,126 @@
+//! What became of grants: flows that fell silent return what they owe, and a window update that nothing comes of is sent
+//! once more.
+
+use super::super::account::{Class, Outgoing, edit};
+use super::super::config::Config;
+use super::super::interval::{self, void_if_silent};
+use super::super::state::{Flow, State, flag};
+use super::Scheduler;
+use crate::credit;
+use crate::policy::{Action, FlowId, PacketId};
+use crate::seq::SeqNumber;
+use crate::units::{Span, Time};
+
+/// Scans for silent flows stand this far apart for each flow in the table, so that they cost the same share of the time
+/// however many there are.
+const SCAN_COST: Span = Span::micros(1);
+
+/// A window update that has left and may get lost: on the way, or in a Linux sender whose process has its socket in use,
+/// where an older ACK that arrives behind it takes its place. Nothing but the sender's persist timer would mend that.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Spare {
+    packet: PacketId,
+    /// What had been received when it left.
+    received: u32,
+    generation: u32,
+}
+
+impl Scheduler {
+    /// Keeps a window update that leaves now.
+    pub(super) fn keep_spare(&mut self, flow: &Flow, id: FlowId, packet: PacketId, now: Time) {
+        self.drop_spare(id);
+        let spare = Spare { packet, received: flow.received.get(), generation: flow.generation.get() };
+        self.flows[id.0 as usize].spare = Some(spare);
+        self.spares += 1;
+        self.watch(id, flow, now);
+    }
+
+    pub(super) fn drop_spare(&mut self, id: FlowId) {
+        if let Some(spare) = self.flows.get_mut(id.0 as usize).and_then(|queue| queue.spare.take()) {
+            self.spares -= 1;
+            self.ready.push_back((Action::Discard(spare.packet), Span::ZERO));
+        }
+    }
+
+    /// Looks after a flow's spare: dropped if the sender has answered, sent if it has been silent until `due`. Says whether
+    /// it was sent.
+    fn mind_spare(&mut self, config: &Config, flow: &Flow, id: FlowId, due: Time, now: Time) -> bool {
+        let Some(spare) = self.flows[id.0 as usize].spare else { return false };
+        let gone = spare.generation != flow.generation.get()
+            || flow.flags.any(flag::CLOSING)
+            || !credit::governs(config, flow);
+        if gone || spare.received != flow.received.get() || credit::at_edge(flow) {
+            self.drop_spare(id);
+            return false;
+        }
+        if now < due {
+            return false;
+        }
+        self.flows[id.0 as usize].spare = None;
+        self.spares -= 1;
+        self.stats.repeated += 1;
+        let out = Outgoing {
+            class: Class::Ack,
+            ack: SeqNumber(flow.released_ack.get()),
+            ece: false,
+            data: false,
+            repeated: true,
+            copy: true,
+            window: flow.last_window.get() as u16,
+            shift: flow.scale.get() as u8,
+        };
+        flow.last_active.set(now.0);
+        self.ready.push_back((Action::Release(spare.packet, edit(config, flow, &out)), Span::ZERO));
+        true
+    }
+
+    /// Looks for flows that owe and have been silent: their bytes were lost or never sent, and block the others. Those that
+    /// were granted something here are looked at when it is time; the others, which got it while the gate was open, by a
+    /// scan now and then.
+    pub(super) fn void_silent<S: State>(&mut self, config: &Config, state: &S, now: Time) {
+        while now >= self.next_look {
+            let Some((&(id, since), flow)) = self.granted.front().and_then(|front| Some((front, state.flow(front.0)?)))
+            else {
+                self.next_look = Time::NEVER;
+                break;
+            };
+            let active = Time(flow.last_active.get());
+            let due = interval::silent_at(config, state.gate(), flow);
+            let sent = self.mind_spare(config, flow, id, due, now);
+            let active = if sent { now } else { active };
+            let open = flow.owed.get() > 0 || self.flows[id.0 as usize].spare.is_some();
+            let watched = open && (active > since || now < due);
+            if watched && active <= since {
+                self.next_look = due;
+                break;
+            }
+            self.granted.pop_front();
+            if watched {
+                self.granted.push_back((id, active));
+            } else {
+                void_if_silent(config, state.gate(), flow, now);
+                self.flows[id.0 as usize].watched = false;
+            }
+        }
+        if now >= self.next_scan {
+            self.next_scan = now + Span(config.silence.0 / 2) + SCAN_COST * u64::from(state.flow_count());
+            for id in 0..state.flow_count() {
+                if let Some(flow) = state.flow(FlowId(id)) {
+                    void_if_silent(config, state.gate(), flow, now);
+                }
+            }
+        }
+    }
+
+    /// Keeps an eye on a flow that has been granted something.
+    pub(super) fn watch(&mut self, id: FlowId, flow: &Flow, now: Time) {
+        let queue = &mut self.flows[id.0 as usize];
+        if (flow.owed.get() > 0 || queue.spare.is_some()) && !queue.watched {
+            queue.watched = true;
+            if self.granted.is_empty() {
+                self.next_look = now;
+            }
+            self.granted.push_back((id, now));
+        }
+    }
+}
