@@ -101,6 +101,8 @@ struct Queue {
     /// Index of the memory pool this queue shares, if any.
     pool: Option<u32>,
     count_transmitting: bool,
+    /// Each frame is to be offered: a switch counts flows here.
+    looked_at: bool,
     discipline: Queueing,
     waiting: VecDeque<Waiting>,
     waiting_bytes: u64,
@@ -143,6 +145,7 @@ impl Channel {
                 capacity: config.capacity,
                 pool: config.pool,
                 count_transmitting: config.count_transmitting,
+                looked_at: false,
                 discipline: Queueing::DropTail,
                 waiting: VecDeque::new(),
                 waiting_bytes: 0,
@@ -150,6 +153,12 @@ impl Channel {
                 counters: Counters::default(),
             },
         }
+    }
+
+    /// Has every frame offered: something looks at each.
+    pub(crate) fn look_at_all(&mut self) {
+        self.queue.looked_at = true;
+        self.plain = false;
     }
 
     /// Gives the queue a discipline.
@@ -205,21 +214,53 @@ impl Channel {
     ///
     /// # Errors
     /// Why it is dropped.
-    #[inline(always)]
+    #[inline]
     pub fn offer(&mut self, now: Ps, packet: &Packet, pool_left: u64, random: &mut Random) -> Result<Offer, Refusal> {
+        if self.plain && self.free_at > now {
+            return self.offer_as::<true>(now, packet, u64::MAX, random);
+        }
+        self.offer_as::<false>(now, packet, pool_left, random)
+    }
+
+    /// As [`offer`](Self::offer); `BUSY` when the channel is plain and the transmitter is not free.
+    #[inline(always)]
+    fn offer_as<const BUSY: bool>(
+        &mut self,
+        now: Ps,
+        packet: &Packet,
+        pool_left: u64,
+        random: &mut Random,
+    ) -> Result<Offer, Refusal> {
         let frame = self.padded(packet);
-        let paused = self.queue.paused_at;
+        let paused = if BUSY { None } else { self.queue.paused_at };
+        let count_transmitting = !BUSY && self.queue.count_transmitting;
         let now = paused.unwrap_or(now);
-        let idle = self.free_at <= now && paused.is_none();
+        let idle = !BUSY && self.free_at <= now && paused.is_none();
         // While the channel is paused, times are as if the pause had no length; `resume` adds it.
         let start = self.free_at.max(now) + Ps(u64::from(paused.is_some()));
         let end = start + self.transmission(frame);
+        let (bytes, packets) = self.queue.occupancy_at(now);
+        // A frame that finds the transmitter free does not wait; unless the buffer holds what is on the wire.
+        let waits = BUSY || start > now || count_transmitting;
+        if waits && (!self.queue.capacity.fits(bytes, packets, frame) || u64::from(frame) > pool_left) {
+            self.queue.counters.drops += 1;
+            return Err(Refusal::Full);
+        }
         let idle_since = if idle { Some(self.free_at) } else { None };
-        let marked = self.queue.admit(now, start, end, packet, frame, pool_left, idle_since, random)?;
+        let decision = self.queue.discipline.decide(now, packet, bytes, packets, idle_since, random);
+        if decision == Decision::Drop {
+            self.queue.counters.drops += 1;
+            return Err(Refusal::Early);
+        }
+        let marked = decision == Decision::Mark;
+        self.queue.counters.marks += u64::from(marked);
+        let leaves = if count_transmitting { end } else { start };
+        if waits {
+            self.queue.keep(now, leaves, frame);
+        }
         self.bytes += u64::from(frame);
         self.frames += 1;
         self.free_at = end;
-        let leaves = if self.queue.count_transmitting { end } else { start };
         Ok(Offer { start, arrival: end + self.delay, leaves, marked })
     }
 
@@ -318,12 +359,20 @@ impl Queue {
     /// Whether a frame that finds the transmitter free is always taken, unmarked. RED averages over every arrival; a
     /// threshold is never reached by an empty queue.
     fn is_plain(&self) -> bool {
-        !self.count_transmitting && self.pool.is_none() && !matches!(self.discipline, Queueing::Red(_))
+        !self.count_transmitting
+            && !self.looked_at
+            && self.pool.is_none()
+            && !matches!(self.discipline, Queueing::Red(_))
     }
 
     #[inline]
     fn occupancy(&mut self, now: Ps) -> (u64, u32) {
-        let now = self.paused_at.unwrap_or(now);
+        self.occupancy_at(self.paused_at.unwrap_or(now))
+    }
+
+    /// The same by the clock of the queue, which stands still while it is paused.
+    #[inline]
+    fn occupancy_at(&mut self, now: Ps) -> (u64, u32) {
         while let Some(first) = self.waiting.front() {
             if first.until > now {
                 break;
@@ -334,45 +383,12 @@ impl Queue {
         (self.waiting_bytes, u32::try_from(self.waiting.len()).unwrap_or(u32::MAX))
     }
 
-    /// Takes in a frame that will be sent from `start` to `end`; returns whether it is marked.
-    #[expect(clippy::too_many_arguments, reason = "all that is known of one frame")]
-    #[inline(always)]
-    fn admit(
-        &mut self,
-        now: Ps,
-        start: Ps,
-        end: Ps,
-        packet: &Packet,
-        frame: u32,
-        pool_left: u64,
-        idle_since: Option<Ps>,
-        random: &mut Random,
-    ) -> Result<bool, Refusal> {
-        let (bytes, packets) = self.occupancy(now);
-        // A frame that finds the transmitter free does not wait; unless the buffer holds what is on the wire.
-        let waits = start > now || self.count_transmitting;
-        if waits && (!self.capacity.fits(bytes, packets, frame) || u64::from(frame) > pool_left) {
-            self.counters.drops += 1;
-            return Err(Refusal::Full);
-        }
-        let marked = match self.discipline.decide(now, packet, bytes, packets, idle_since, random) {
-            Decision::Queue => false,
-            Decision::Mark => {
-                self.counters.marks += 1;
-                true
-            }
-            Decision::Drop => {
-                self.counters.drops += 1;
-                return Err(Refusal::Early);
-            }
-        };
-        if waits {
-            let until = if self.count_transmitting { end } else { start };
-            self.waiting.push_back(Waiting { until, bytes: frame });
-            self.waiting_bytes += u64::from(frame);
-            self.counters.max_bytes = self.counters.max_bytes.max(self.waiting_bytes);
-            self.counters.byte_ns += u128::from(frame) * u128::from((until - now).0 / 1_000);
-        }
-        Ok(marked)
+    /// Takes in a frame that fills the buffer until it leaves.
+    #[inline]
+    fn keep(&mut self, now: Ps, until: Ps, bytes: u32) {
+        self.waiting.push_back(Waiting { until, bytes });
+        self.waiting_bytes += u64::from(bytes);
+        self.counters.max_bytes = self.counters.max_bytes.max(self.waiting_bytes);
+        self.counters.byte_ns += u128::from(bytes) * u128::from((until - now).0 / 1_000);
     }
 }

@@ -208,7 +208,6 @@ impl Slab {
         let handle = self.free;
         self.free = self.packets[handle as usize].next;
         self.live += 1;
-        prefetch(&self.packets, self.free as usize);
         handle
     }
 
@@ -235,6 +234,12 @@ impl Slab {
     #[inline]
     pub(crate) fn prefetch(&self, handle: u32) {
         prefetch(&self.packets, handle as usize);
+    }
+
+    /// Has the packet brought near that will be claimed next.
+    #[inline]
+    pub(crate) fn prefetch_vacant(&self) {
+        prefetch(&self.packets, self.free as usize);
     }
 
     /// Packets that exist.

@@ -187,11 +187,11 @@ impl Endpoint {
     /// Whether [`poll_transmit`](Self::poll_transmit) is certain to have nothing: what most ends are most of the time.
     #[inline]
     #[must_use]
-    pub fn is_quiet(&self) -> bool {
-        self.state == State::Established
-            && !self.receiver.ack_now
+    pub fn is_quiet(&mut self, config: &TcpConfig) -> bool {
+        !self.receiver.ack_now
             && !self.receiver.early_ack_now
-            && self.sender.has_sent_all()
+            && self.state == State::Established
+            && self.sender.is_quiet(config)
     }
 
     /// Writes the next segment to send into `packet` and returns true; false when nothing may be sent now. To be called

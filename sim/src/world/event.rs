@@ -51,7 +51,9 @@ impl<O: Observer> World<'_, O> {
             if O::ENABLED {
                 self.watch.catch_up(time);
             }
-            self.look_ahead();
+            if self.look_ahead {
+                self.look_ahead();
+            }
             let index = event & ((1 << INDEX_BITS) - 1);
             match event >> INDEX_BITS {
                 e if e == Event::Forward as u32 => self.forward(index),
@@ -75,7 +77,7 @@ impl<O: Observer> World<'_, O> {
 
     /// Has what the next events need brought near: first their channels and endpoints, then, one event later, the
     /// packets on these channels.
-    #[inline]
+    #[inline(never)]
     fn look_ahead(&self) {
         if let Some(event) = self.events.upcoming(1) {
             let index = (event & ((1 << INDEX_BITS) - 1)) as usize;

@@ -25,10 +25,12 @@ impl<O: Observer> World<'_, O> {
         connection.alive -= 1;
         self.tally.arrived += 1;
         let (shim, known_as) = (connection.shim[side as usize], connection.known_as[side as usize]);
-        prefetch(&self.channels, first_channel(connection.host[side as usize]));
-        // An answer goes along this path and out of the port towards the peer.
-        prefetch(&self.paths, connection.path[side as usize] as usize);
-        prefetch(&self.channels, first_channel(connection.host[side.peer() as usize]) + 1);
+        if self.look_ahead {
+            prefetch(&self.channels, first_channel(connection.host[side as usize]));
+            // An answer goes along this path and out of the port towards the peer.
+            prefetch(&self.paths, connection.path[side as usize] as usize);
+            prefetch(&self.channels, first_channel(connection.host[side.peer() as usize]) + 1);
+        }
         let config = &self.configs[usize::from(connection.config)];
         if packet.is(Packet::PROBE) {
             if shim != NIL {
@@ -91,12 +93,12 @@ impl<O: Observer> World<'_, O> {
     #[inline]
     fn transmit(&mut self, e: usize) -> bool {
         let endpoint = &mut self.endpoints[e];
-        if endpoint.is_quiet() {
+        let connection = &mut self.connections[e / 2];
+        let config = &self.configs[usize::from(connection.config)];
+        if endpoint.is_quiet(config) {
             return false;
         }
         let from = if e & 1 == 0 { Side::Sender } else { Side::Receiver };
-        let connection = &mut self.connections[e / 2];
-        let config = &self.configs[usize::from(connection.config)];
         let packet = self.slab.vacant();
         if !endpoint.poll_transmit(self.now, config, &mut self.random.timeout, packet) {
             return false;
@@ -107,10 +109,13 @@ impl<O: Observer> World<'_, O> {
         packet.hop = connection.path[from as usize];
         connection.alive += 1;
         let (shim, known_as) = (connection.shim[from as usize], connection.known_as[from as usize]);
-        if from == Side::Receiver {
-            prefetch_all(&self.endpoints, e ^ 1, ENDPOINT_LINES);
-        }
         let handle = self.slab.claim();
+        if self.look_ahead {
+            self.slab.prefetch_vacant();
+            if from == Side::Receiver {
+                prefetch_all(&self.endpoints, e ^ 1, ENDPOINT_LINES);
+            }
+        }
         self.emit(handle, shim, known_as);
         true
     }

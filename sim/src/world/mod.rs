@@ -34,6 +34,9 @@ use event::MAX_CONNECTIONS;
 use pause::Line;
 use transit::Pool;
 
+/// Connections whose state a core's own caches hold: some kilobytes each, of a megabyte.
+const CACHED_CONNECTIONS: usize = 300;
+
 /// Why a run has no result.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
@@ -98,6 +101,8 @@ pub(crate) struct World<'a, O> {
     waiters: Vec<Line>,
     host_delay: Ps,
     host_jitter: Ps,
+    /// There are more connections than a core's own caches hold: what will be needed is asked for ahead.
+    look_ahead: bool,
     trailer: u8,
     bottleneck: u32,
     last_hop: u32,
@@ -140,9 +145,12 @@ impl<'a, O: Observer> World<'a, O> {
             let cc = background.cc.unwrap_or(scenario.tcp.cc);
             configs.push(TcpConfig::new(scenario, cc, background.ecn.unwrap_or(scenario.tcp.ecn)));
         }
+        let look_ahead = plan.routes.len() > CACHED_CONNECTIONS;
+        // Finer slots seldom hold two events that would have to be sorted; in coarser ones more is seen ahead.
+        let slot = if look_ahead { plan.grain } else { Ps(plan.grain.0 / 4) };
         let mut world = Self {
             now: Ps::ZERO,
-            events: EventQueue::new(plan.grain),
+            events: EventQueue::new(slot),
             slab: Slab::new(),
             watch: Watch::new(observer, &plan.interfaces),
             pools,
@@ -167,6 +175,7 @@ impl<'a, O: Observer> World<'a, O> {
             waiters: if scenario.switch.pause { vec![Line::default(); plan.channels.len()] } else { Vec::new() },
             host_delay: Ps::from_span(scenario.host.delay),
             host_jitter: Ps::from_span(scenario.host.jitter),
+            look_ahead,
             trailer: if scenario.network.framing.in_buffer() >= 18 { 4 } else { 0 },
             bottleneck: plan.bottleneck,
             last_hop: plan.last_hop,
@@ -174,6 +183,11 @@ impl<'a, O: Observer> World<'a, O> {
             routes: plan.routes,
             finished: false,
         };
+        for (channel, counter) in world.channels.iter_mut().zip(&world.counters) {
+            if counter.is_some() {
+                channel.look_at_all();
+            }
+        }
         for group in 0..world.groups.len() {
             let Group { first, senders, .. } = world.groups[group];
             for route in first..first + senders {

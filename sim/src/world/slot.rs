@@ -29,7 +29,7 @@ impl<O: Observer> World<'_, O> {
         match verdict {
             Verdict::Pass(edit) => {
                 apply(edit, &mut self.slab[handle]);
-                self.inject(self.now, handle);
+                self.inject_now(handle);
             }
             Verdict::Hold => {
                 self.slab[handle].arrival = self.now;
@@ -76,7 +76,7 @@ impl<O: Observer> World<'_, O> {
                     let packet = &mut self.slab[handle];
                     apply(edit, packet);
                     self.tally.hold_time.record((self.now - packet.arrival).0 / 1_000);
-                    self.inject(self.now, handle);
+                    self.inject_now(handle);
                 }
                 Action::Discard(PacketId(handle)) => {
                     slot.held -= 1;
@@ -104,7 +104,7 @@ impl<O: Observer> World<'_, O> {
         self.tally.sent += 1;
         self.connections[flow].alive += 1;
         let sent_on = self.slab.insert(packet);
-        self.inject(self.now, sent_on);
+        self.inject_now(sent_on);
     }
 
     /// Sends a scheme's probe along a flow's path.
@@ -118,7 +118,7 @@ impl<O: Observer> World<'_, O> {
         self.tally.sent += 1;
         let packet = Packet { flow, from, hop, header, bits, life: connection.life, ..Packet::default() };
         let handle = self.slab.insert(packet);
-        self.inject(self.now, handle);
+        self.inject_now(handle);
     }
 
     pub(super) fn shim_timer(&mut self, host: u32) {

@@ -3,7 +3,7 @@
 use ackgate_control::m21::{self, FlowCounter};
 use ackgate_control::segment::Flags;
 
-use crate::engine::{Ps, Random, prefetch, prefetch_all};
+use crate::engine::{Ps, prefetch, prefetch_all};
 use crate::net::{Channel, Hop, NIL, Offer, Packet, Refusal, Then};
 use crate::observer::{DropReason, Interface, InterfaceKind, Observer, Way};
 use crate::scenario::{Scenario, Scheme};
@@ -42,7 +42,7 @@ impl<O: Observer> World<'_, O> {
         let handle = self.channels[index as usize].head();
         let next = self.slab[handle].next;
         self.follow(index, next, Event::Deliver);
-        if next != NIL {
+        if self.look_ahead && next != NIL {
             self.fetch_ahead(next);
         }
         self.deliver(handle);
@@ -66,20 +66,23 @@ impl<O: Observer> World<'_, O> {
         }
     }
 
+    /// As [`inject`](Self::inject), for those who seldom do it.
+    #[inline(never)]
+    pub(super) fn inject_now(&mut self, handle: u32) {
+        self.inject(self.now, handle);
+    }
+
     /// A packet enters the next channel of its path, and those behind it whose future is known already.
-    #[inline]
+    #[inline(always)]
     pub(super) fn inject(&mut self, now: Ps, handle: u32) {
-        let (paths, channels) = (self.paths.as_slice(), self.channels.as_mut_slice());
-        let packet = &mut self.slab[handle];
         let mut at = now;
         let (index, then, mut arrival) = loop {
-            let Hop { channel: index, then } = paths[packet.hop as usize];
-            if let Some(Some(counter)) = self.counters.get_mut(index as usize) {
-                stamp(packet, counter, at, self.largest_number);
-            }
-            let offer = match channels[index as usize].send_at_once(at, packet) {
+            let packet = &mut self.slab[handle];
+            let Hop { channel: index, then } = self.paths[packet.hop as usize];
+            packet.hop += 1;
+            let offer = match self.channels[index as usize].send_at_once(at, packet) {
                 Some(offer) => offer,
-                None => match queue(channels, &self.pools, index, at, packet, &mut self.random.queue) {
+                None => match self.queue(index, at, handle) {
                     Ok(offer) => offer,
                     Err(refusal) => {
                         self.discard(at, handle, index, refusal.into());
@@ -87,32 +90,57 @@ impl<O: Observer> World<'_, O> {
                     }
                 },
             };
-            packet.hop += 1;
             if O::ENABLED {
-                let known = known(&self.connections, &self.routes, &self.configs, self.trailer, packet.flow);
-                self.watch.packet(offer.start, index, Way::Out, packet, &known);
-                self.watch.packet(offer.arrival, index, Way::In, packet, &known);
-                if offer.leaves > at {
-                    self.watch.queued(at, offer.leaves, index, channels[index as usize].padded(packet));
-                }
+                self.show(&offer, index, at, handle);
             }
             if then != Then::Eager {
                 break (index, then, offer.arrival);
             }
             at = offer.arrival;
         };
-        let channel = &mut channels[index as usize];
+        let channel = &mut self.channels[index as usize];
         let mut event = Event::Forward;
         if then == Then::Host {
             arrival += self.host_delay + Ps(self.random.processing.up_to(self.host_jitter.0));
             arrival = channel.in_order(arrival);
             event = Event::Deliver;
         }
+        let before = channel.append(handle);
+        let packet = &mut self.slab[handle];
         packet.arrival = arrival;
         packet.next = NIL;
-        match channel.append(handle) {
+        match before {
             NIL => self.events.push(arrival, event.at(index)),
             before => self.slab[before].next = handle,
+        }
+    }
+
+    /// A packet joins the queue of a channel, or finds it full.
+    #[inline(never)]
+    fn queue(&mut self, index: u32, at: Ps, handle: u32) -> Result<Offer, Refusal> {
+        let packet = &mut self.slab[handle];
+        if let Some(Some(counter)) = self.counters.get_mut(index as usize) {
+            stamp(packet, counter, at, self.largest_number);
+        }
+        let pool_left = match self.channels[index as usize].pool() {
+            None => u64::MAX,
+            Some(pool) => left(&self.pools[pool as usize], &mut self.channels, at),
+        };
+        let offer = self.channels[index as usize].offer(at, packet, pool_left, &mut self.random.queue)?;
+        if offer.marked {
+            packet.bits |= Packet::CE;
+        }
+        Ok(offer)
+    }
+
+    /// Shows an observer what will become of a packet on a channel.
+    fn show(&mut self, offer: &Offer, index: u32, at: Ps, handle: u32) {
+        let packet = &self.slab[handle];
+        let known = known(&self.connections, &self.routes, &self.configs, self.trailer, packet.flow);
+        self.watch.packet(offer.start, index, Way::Out, packet, &known);
+        self.watch.packet(offer.arrival, index, Way::In, packet, &known);
+        if offer.leaves > at {
+            self.watch.queued(at, offer.leaves, index, self.channels[index as usize].padded(packet));
         }
     }
 
@@ -162,27 +190,6 @@ fn stamp(packet: &mut Packet, counter: &mut FlowCounter<u64>, now: Ps, largest: 
             packet.senders = m21::stamp(packet.senders, count).min(largest);
         }
     }
-}
-
-/// A packet joins the queue of a channel, or finds it full.
-#[inline(never)]
-fn queue(
-    channels: &mut [Channel],
-    pools: &[Pool],
-    index: u32,
-    at: Ps,
-    packet: &mut Packet,
-    random: &mut Random,
-) -> Result<Offer, Refusal> {
-    let pool_left = match channels[index as usize].pool() {
-        None => u64::MAX,
-        Some(pool) => left(&pools[pool as usize], channels, at),
-    };
-    let offer = channels[index as usize].offer(at, packet, pool_left, random)?;
-    if offer.marked {
-        packet.bits |= Packet::CE;
-    }
-    Ok(offer)
 }
 
 /// What a shared memory has left.

@@ -28,10 +28,10 @@ impl Sender {
         }
         let window = u64::from(packet.window) << self.peer_wscale;
         let edge = ack + window;
-        let window_changed = edge != self.right;
-        if self.una == self.max && !window_changed && !config.rack && self.says_nothing(packet, ack) {
+        if ack == self.max && edge == self.right && self.says_nothing(packet, ack, config) {
             return;
         }
+        let window_changed = edge != self.right;
         if ack > self.una || edge > self.right {
             self.right = edge;
             self.max_rwnd = self.max_rwnd.max(window);
@@ -67,8 +67,8 @@ impl Sender {
 
     /// Whether the acknowledgement in a packet is news to nobody, as in what comes from a peer that is only sending.
     #[inline]
-    fn says_nothing(&self, packet: &Packet, ack: u64) -> bool {
-        ack == self.una && packet.sack_len == 0 && !packet.flags.has(Flags::ECE) && self.cap.is_none()
+    fn says_nothing(&self, packet: &Packet, ack: u64, config: &TcpConfig) -> bool {
+        ack == self.una && packet.sack_len == 0 && !packet.flags.has(Flags::ECE) && self.cap.is_none() && !config.rack
     }
 
     fn read_sack(&mut self, packet: &Packet, ack: u64) -> bool {

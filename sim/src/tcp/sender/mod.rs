@@ -206,10 +206,24 @@ impl Sender {
         self.max == 0 || self.last && self.una > self.end
     }
 
-    /// Whether all was sent and nothing is to be sent again.
+    /// Whether [`poll_chunk`](Self::poll_chunk) is certain to have nothing, of what it most often finds: all was sent and
+    /// nothing is to be sent again, or the congestion window is full.
     #[inline]
-    pub(super) fn has_sent_all(&self) -> bool {
-        self.phase == Phase::Open && self.nxt >= self.limit() && !self.tail_due
+    pub(super) fn is_quiet(&mut self, config: &TcpConfig) -> bool {
+        if self.phase != Phase::Open || self.tail_due {
+            return false;
+        }
+        let (limit, mss) = (self.limit(), u64::from(config.mss));
+        if self.nxt >= limit {
+            return true;
+        }
+        let flight = self.nxt - self.una;
+        let full = flight > 0 && flight + mss.min(limit - self.nxt) > u64::from(self.window.cwnd);
+        if full && self.dupacks == 0 && self.cap.is_none() {
+            self.limited = self.nxt;
+            return true;
+        }
+        false
     }
 
     fn srtt(&self) -> Ps {
