@@ -4,8 +4,10 @@
 //! The paper gives rates (40 000, 60 000 and 80 000 packets per second) and nothing else. Decided here:
 //! - Burst 1: two ACKs are never closer than one period, or the shaper would itself make the bursts that it is to
 //!   prevent.
-//! - What is shaped: pure ACKs of all connections in one first-in-first-out queue. SYN, FIN, RST and data pass, since
-//!   they are not what the rate is about; a pure ACK that a data segment overtakes is at worst one duplicate.
+//! - What is shaped: pure ACKs and SYN-ACKs of all connections in one first-in-first-out queue. A SYN-ACK triggers a
+//!   first window as an ACK triggers the next; were it to pass, the first windows of many new connections would fill the
+//!   buffer whatever the rate. SYN, FIN, RST and data pass, since they are not what the rate is about; a pure ACK that a
+//!   data segment overtakes is at worst one duplicate.
 //! - The queue is bounded; beyond, ACKs pass unshaped. It is never a reason to lose an ACK, and queue / rate bounds
 //!   the delay.
 
@@ -13,7 +15,7 @@ use alloc::collections::VecDeque;
 use core::fmt;
 
 use crate::policy::{Action, FlowId, PacketId, Policy, Verdict};
-use crate::segment::{Edit, Segment};
+use crate::segment::{Edit, Flags, Segment};
 use crate::units::{Span, Time};
 
 /// The shaper's parameters.
@@ -99,13 +101,18 @@ impl Shaper {
     }
 }
 
+/// Whether it acknowledges and carries nothing else, which on a SYN-ACK is the SYN.
+fn is_shaped(segment: &Segment) -> bool {
+    segment.is_pure_ack() || segment.flags.has(Flags::SYN) && segment.flags.has(Flags::ACK)
+}
+
 impl Policy for Shaper {
     fn handle_ingress(&mut self, _: Time, _: FlowId, _: &Segment) -> Edit {
         Edit::NONE
     }
 
     fn handle_egress(&mut self, now: Time, _: FlowId, segment: &Segment, packet: PacketId) -> Verdict {
-        if !segment.is_pure_ack() || self.queue.len() >= self.limit {
+        if !is_shaped(segment) || self.queue.len() >= self.limit {
             return Verdict::PASS;
         }
         if self.queue.is_empty() && self.next <= now {
@@ -137,7 +144,6 @@ impl Policy for Shaper {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::segment::Flags;
     use alloc::vec::Vec;
     use proptest::prelude::*;
 
@@ -172,12 +178,16 @@ mod tests {
     }
 
     #[test]
-    fn only_pure_acks_are_shaped() {
+    fn what_acknowledges_and_carries_no_data_is_shaped() {
         let mut shaper = Shaper::new(Config::default()).unwrap();
         let data = Segment { payload: 100, ..ACK };
-        let syn = Segment { flags: Flags::SYN | Flags::ACK, ..ACK };
-        for segment in [data, syn, data] {
+        let [syn, fin] = [Flags::SYN, Flags::FIN | Flags::ACK].map(|flags| Segment { flags, ..ACK });
+        let syn_ack = Segment { flags: Flags::SYN | Flags::ACK, ..ACK };
+        for segment in [data, syn, fin, data, syn_ack] {
             assert_eq!(shaper.handle_egress(Time(1), FlowId(0), &segment, PacketId(0)), Verdict::PASS);
+        }
+        for segment in [ACK, syn_ack] {
+            assert_eq!(shaper.handle_egress(Time(1), FlowId(0), &segment, PacketId(0)), Verdict::Hold);
         }
     }
 

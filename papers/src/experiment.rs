@@ -9,6 +9,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use crate::figures;
+use crate::hosts::{Given, Hosts};
 use crate::judge::Rule;
 
 /// One figure or table of a paper: what is run, what is drawn, what is claimed.
@@ -27,6 +28,11 @@ pub struct Experiment {
     pub title: String,
     /// A small drawing.
     pub topology: String,
+    /// What the paper's hosts were, by the name of their file in `papers/hosts/`.
+    pub hosts: Option<String>,
+    /// What these hosts set that the scenario does not; empty until the file has been checked.
+    #[serde(skip)]
+    pub given: Vec<Given>,
     /// Settings that the paper gives.
     pub settings: Vec<Setting>,
     /// Settings that the paper's text leaves open.
@@ -251,6 +257,14 @@ impl Experiment {
         let vary = Vary::parse(&format!("x={values}")).map_err(|error| at(values_key, error.to_string()))?;
         let seeds = if quick { self.quick.seeds } else { self.seeds };
         let mut base = document.section("scenario");
+        if let Some(name) = &self.hosts {
+            let known = Hosts::all()?;
+            let hosts = known.iter().find(|hosts| hosts.name == *name).ok_or_else(|| {
+                let names: Vec<&str> = known.iter().map(|hosts| hosts.name.as_str()).collect();
+                at("hosts", format!("`{name}` are no known hosts; there are {}", names.join(", ")))
+            })?;
+            self.given = hosts.apply(&mut base)?;
+        }
         if quick {
             self.quick.set.iter().enumerate().try_for_each(|(i, change)| {
                 apply(&mut base, change).map_err(|error| at(&format!("quick.set.{i}"), error.to_string()))

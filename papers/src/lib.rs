@@ -1,11 +1,13 @@
 //! The papers' experiments as data, their claims, and the comparison with what we got.
 //!
 //! One TOML file in `papers/experiments/` for each figure or table: [`experiment`] says what stands in it, [`catalogue`]
-//! finds it. [`run`] simulates the sweep, [`judge`] holds each claim against the figures, [`report`] shows the outcome.
+//! finds it, [`hosts`] says what the paper's machines or simulator were. [`run`] simulates the sweep, [`judge`] holds each
+//! claim against the figures, [`report`] shows the outcome.
 
 pub mod catalogue;
 pub mod experiment;
 pub mod figures;
+pub mod hosts;
 pub mod judge;
 pub mod report;
 pub mod run;

@@ -44,6 +44,8 @@ pub struct Report {
     pub round_ms: Quantiles,
     /// Flow completion times in milliseconds: of each sender's part of a round, or of each short flow.
     pub flow_ms: Quantiles,
+    /// The same, averaged over all flows (rounds, epochs) of each sender first: HWatch §V draws these.
+    pub sender_ms: Quantiles,
     /// Flow completion times of background groups, where these have an end.
     pub background_flow_ms: Quantiles,
     /// Application data of the background groups delivered in order, in 10^6 bit/s of `simulated_s`.

@@ -99,6 +99,13 @@ fn details(experiment: &Experiment) -> String {
             &format!("<li>{} <span class=\"faint\">{}</span></li>\n", escape(&setting.what), escape(&setting.source));
     }
     text += "</ul>\n";
+    if let Some(hosts) = &experiment.hosts {
+        text += &format!("<p>Hosts and simulator: {} as it comes, for what is not above:</p><ul>\n", escape(hosts));
+        for given in &experiment.given {
+            text += &format!("<li><code>{}</code>: {}</li>\n", escape(&given.set), escape(&given.why));
+        }
+        text += "</ul>\n";
+    }
     if !experiment.chosen.is_empty() {
         text += "<p>Chosen, since the paper does not say:</p><ul>\n";
         for choice in &experiment.chosen {

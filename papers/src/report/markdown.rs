@@ -14,7 +14,8 @@ pub fn markdown(outcomes: &[Outcome], quick: bool) -> String {
     text += &summary(outcomes);
     text += "\n\nEach experiment is a file in [`papers/experiments/`](../papers/experiments) with its setting, what was chosen where \
              the paper does not say, and its claims; the rules of judgement stand in \
-             [`papers/src/judge.rs`](../papers/src/judge.rs) and are the same for all.\n\n## What did not come out\n\n";
+             [`papers/src/judge.rs`](../papers/src/judge.rs) and are the same for all. Where a paper does not give a setting of TCP, that of its simulator or kernel \
+             holds, the same in all its experiments: [`papers/hosts/`](../papers/hosts).\n\n## What did not come out\n\n";
     let mut none = true;
     for outcome in outcomes {
         for (claim, judgement) in outcome.experiment.claims.iter().zip(&outcome.judgements) {

@@ -38,6 +38,8 @@ pub(crate) struct Tally {
     senders: SenderCounters,
     flow: Samples,
     background_flow: Samples,
+    /// Time in picoseconds of all flows of each sender of the main workload, and how many there were.
+    by_sender: Vec<(u64, u64)>,
     /// Round times in picoseconds.
     rounds: Vec<u64>,
     rounds_with_timeout: u32,
@@ -65,6 +67,7 @@ impl Tally {
             senders: SenderCounters::default(),
             flow: Samples::new(),
             background_flow: Samples::new(),
+            by_sender: Vec::new(),
             rounds: Vec::new(),
             rounds_with_timeout: 0,
             begin: None,
@@ -93,9 +96,17 @@ impl Tally {
         }
     }
 
-    pub(crate) fn flow(&mut self, main: bool, took: Ps) {
-        let samples = if main { &mut self.flow } else { &mut self.background_flow };
-        samples.record(took.0 / 1_000);
+    /// A flow is complete; `sender` is the main workload's, none for background traffic.
+    pub(crate) fn flow(&mut self, sender: Option<u32>, took: Ps) {
+        let Some(sender) = sender else { return self.background_flow.record(took.0 / 1_000) };
+        self.flow.record(took.0 / 1_000);
+        let sender = sender as usize;
+        if self.by_sender.len() <= sender {
+            self.by_sender.resize(sender + 1, (0, 0));
+        }
+        let (time, flows) = &mut self.by_sender[sender];
+        *time += took.0;
+        *flows += 1;
     }
 
     pub(crate) fn round(&mut self, took: Ps, saw_timeout: bool) {
@@ -146,7 +157,7 @@ impl Tally {
     fn report_counts(&mut self, queued: u64, channels: &[Channel], report: &mut Report) {
         report.rounds = u32::try_from(self.rounds.len()).unwrap_or(u32::MAX);
         report.rounds_with_timeout = self.rounds_with_timeout;
-        report.round_ms = self.round_quantiles();
+        report.round_ms = nearest_rank(&mut self.rounds);
         report.rto_timeouts = self.timeouts;
         report.spurious_timeouts = self.spurious;
         report.retransmits = self.senders.retransmits;
@@ -155,6 +166,8 @@ impl Tally {
         report.drops = self.dropped;
         report.marks = channels.iter().map(|channel| channel.counters().marks).sum();
         report.flow_ms = self.flow.quantiles(1e6);
+        let means = self.by_sender.iter().filter(|(_, flows)| *flows > 0).map(|(time, flows)| time / flows);
+        report.sender_ms = nearest_rank(&mut means.collect::<Vec<u64>>());
         report.background_flow_ms = self.background_flow.quantiles(1e6);
         report.rtt_us = self.rtt.quantiles(1e3);
         report.held_max = self.held_max;
@@ -164,19 +177,19 @@ impl Tally {
         report.packets =
             Packets { sent: self.sent, arrived: self.arrived, dropped: self.dropped + self.discarded, queued };
     }
+}
 
-    /// Nearest-rank percentiles: a run has few rounds, so their times are kept exactly.
-    fn round_quantiles(&mut self) -> Quantiles {
-        self.rounds.sort_unstable();
-        let Some(&max) = self.rounds.last() else { return Quantiles::default() };
-        let at = |percent: usize| {
-            let rank = (self.rounds.len() * percent).div_ceil(100).max(1);
-            millis(self.rounds[rank - 1])
-        };
-        #[expect(clippy::cast_precision_loss, reason = "a number of rounds")]
-        let mean = self.rounds.iter().copied().map(millis).sum::<f64>() / self.rounds.len() as f64;
-        Quantiles { p50: at(50), p99: at(99), max: millis(max), mean }
-    }
+/// Nearest-rank percentiles of times in picoseconds: a run has few rounds and senders, so theirs are kept exactly.
+fn nearest_rank(times: &mut [u64]) -> Quantiles {
+    times.sort_unstable();
+    let Some(&max) = times.last() else { return Quantiles::default() };
+    let at = |percent: usize| {
+        let rank = (times.len() * percent).div_ceil(100).max(1);
+        millis(times[rank - 1])
+    };
+    #[expect(clippy::cast_precision_loss, reason = "a number of rounds or senders")]
+    let mean = times.iter().copied().map(millis).sum::<f64>() / times.len() as f64;
+    Quantiles { p50: at(50), p99: at(99), max: millis(max), mean }
 }
 
 fn millis(ps: u64) -> f64 {

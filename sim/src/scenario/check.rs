@@ -268,6 +268,7 @@ fn tcp(tcp: &Tcp) -> Checked {
         return refuse("tcp.ecn", "dctcp needs ECN: \"auto\", \"on\" or \"plus\"");
     }
     fraction("tcp.dctcp_gain", tcp.dctcp_gain)?;
+    within("tcp.ecn_min_window", tcp.ecn_min_window, 1, 2)?;
     within("tcp.dctcp_min_window", tcp.dctcp_min_window, 1, 1_000)?;
     tcp.wscale.map_or(Ok(()), |shift| within("tcp.wscale", shift, 0, 14))?;
     let largest = 0xffff << tcp.wscale.unwrap_or(14);

@@ -67,6 +67,17 @@ pub(super) struct Node {
 }
 
 impl Node {
+    /// What stands under one part of a dotted key, and where.
+    fn child(&self, part: &str) -> Option<(&Self, &Place)> {
+        match &self.value {
+            Value::Table(entries) => {
+                entries.iter().find(|entry| entry.key == part).map(|entry| (&entry.node, &entry.node.place))
+            }
+            Value::Array(items) => part.parse().ok().and_then(|i: usize| items.get(i)).map(|n| (n, &n.place)),
+            _ => None,
+        }
+    }
+
     /// Makes room for parameters: `"leaf-spine"` becomes `{ kind = "leaf-spine" }`.
     fn open(&mut self) {
         if let Value::String(kind) = &mut self.value {
@@ -172,6 +183,12 @@ impl Document {
         Ok(())
     }
 
+    /// Whether a dotted key is written in it.
+    #[must_use]
+    pub fn has(&self, key: &str) -> bool {
+        key.split('.').try_fold(&self.root, |node, part| node.child(part).map(|(inner, _)| inner)).is_some()
+    }
+
     /// Understands a document that is no scenario but is written like one: its faults, too, are told with file, line
     /// and key.
     ///
@@ -216,14 +233,7 @@ impl Document {
         let mut node = &self.root;
         let mut place = self.start();
         for part in key.split('.') {
-            let next = match &node.value {
-                Value::Table(entries) => {
-                    entries.iter().find(|entry| entry.key == part).map(|entry| (&entry.node, &entry.node.place))
-                }
-                Value::Array(items) => part.parse().ok().and_then(|i: usize| items.get(i)).map(|n| (n, &n.place)),
-                _ => None,
-            };
-            let Some((inner, at)) = next else { break };
+            let Some((inner, at)) = node.child(part) else { break };
             (node, place) = (inner, at.clone());
         }
         place

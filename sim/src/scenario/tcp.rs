@@ -72,6 +72,9 @@ pub struct Tcp {
     pub delayed_ack_adaptive: bool,
     /// Explicit congestion notification.
     pub ecn: EcnMode,
+    /// Fewest segments that a mark leaves of the window, for all but DCTCP: 1 or 2. RFC 3168 §6.1.2 lets it come down to
+    /// one, and so do ns-2 and Linux 2.6 (half of a threshold of two); the threshold stays at two.
+    pub ecn_min_window: u32,
     /// DCTCP's gain g for the fraction of marked bytes (RFC 8257 §3.3), in (0, 1].
     pub dctcp_gain: f64,
     /// Fewest segments that DCTCP's window goes down to. Linux: 2.
@@ -116,6 +119,7 @@ impl Default for Tcp {
             delayed_ack: None,
             delayed_ack_adaptive: false,
             ecn: EcnMode::Auto,
+            ecn_min_window: 2,
             dctcp_gain: 0.0625,
             dctcp_min_window: 2,
             rwnd: 4_000_000,

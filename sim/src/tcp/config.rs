@@ -47,6 +47,8 @@ pub struct TcpConfig {
     pub ecn: bool,
     /// Whether SYN and SYN-ACK are, too.
     pub ecn_syn: bool,
+    /// Least window that a mark leaves, in bytes; DCTCP has its own.
+    pub ecn_min: u32,
     /// DCTCP's gain in 2^-16.
     pub dctcp_gain: u32,
     /// DCTCP's least window, in bytes.
@@ -113,6 +115,7 @@ impl TcpConfig {
             },
             ecn: ecn != EcnMode::Off,
             ecn_syn: ecn == EcnMode::Plus,
+            ecn_min: segments(tcp.ecn_min_window.max(1)),
             dctcp_gain: fixed(tcp.dctcp_gain).max(1),
             dctcp_min: segments(tcp.dctcp_min_window.max(1)),
             rwnd: tcp.rwnd,

@@ -37,6 +37,7 @@ struct Flow {
 #[derive(Clone, Copy)]
 struct Carried {
     started: Ps,
+    sender: u32,
     bytes: u64,
     left: u64,
     epoch: u32,
@@ -150,7 +151,8 @@ impl<O: Observer> World<'_, O> {
         let connection = self.free_slot(group, route);
         self.renew(connection, route);
         let Some(flows) = self.flows(group) else { return };
-        let carried = Carried { started: now, bytes: flow.bytes, left: flow.bytes, epoch: flow.epoch };
+        let Flow { sender, bytes, epoch, .. } = flow;
+        let carried = Carried { started: now, sender, bytes, left: bytes, epoch };
         match flows.carried.binary_search_by_key(&connection, |&(slot, _)| slot) {
             Ok(at) => flows.carried[at].1 = carried,
             Err(at) => flows.carried.insert(at, (connection, carried)),
@@ -197,7 +199,7 @@ impl<O: Observer> World<'_, O> {
         if carried.left > 0 {
             return;
         }
-        let Carried { started, bytes, epoch, .. } = *carried;
+        let Carried { started, sender, bytes, epoch, .. } = *carried;
         let took = now - started;
         flows.shares.add(bytes as f64 / took.as_secs_f64());
         flows.over.push_back(connection);
@@ -211,7 +213,7 @@ impl<O: Observer> World<'_, O> {
             }
         }
         self.endpoints[endpoint(connection, Side::Receiver)].write(0, true);
-        self.tally.flow(main, took);
+        self.tally.flow(main.then_some(sender), took);
         if let Some(ended) = ended
             && main
         {

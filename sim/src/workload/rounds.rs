@@ -213,7 +213,7 @@ impl<O: Observer> World<'_, O> {
             self.endpoints[endpoint(connection, Side::Receiver)].write(0, true);
         }
         let main = self.is_main(group);
-        self.tally.flow(main, took);
+        self.tally.flow(main.then_some(n), took);
         if over {
             self.round_finished(group, took);
         }

@@ -91,8 +91,13 @@ impl Cubic {
         u64::try_from(window.max(0)).unwrap_or(u64::MAX)
     }
 
-    /// §4.6 and §4.7: multiplicative decrease with fast convergence.
+    /// §4.6: multiplicative decrease, to two segments at least.
     pub(super) fn after_loss(&mut self, window: &Window, mss: u32) -> u32 {
+        self.cut(window).max(2 * mss)
+    }
+
+    /// §4.6 and §4.7: multiplicative decrease with fast convergence, however small the window.
+    pub(super) fn cut(&mut self, window: &Window) -> u32 {
         self.epoch = None;
         self.cwnd_prior = window.cwnd;
         self.w_max = if window.cwnd < self.w_max {
@@ -100,7 +105,7 @@ impl Cubic {
         } else {
             window.cwnd
         };
-        u32::try_from(u64::from(window.cwnd) * BETA.0 / BETA.1).unwrap_or(u32::MAX).max(2 * mss)
+        u32::try_from(u64::from(window.cwnd) * BETA.0 / BETA.1).unwrap_or(u32::MAX)
     }
 
     /// §4.8: as after a loss; growth after slow start begins at the window that slow start reached.

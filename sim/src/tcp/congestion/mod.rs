@@ -28,11 +28,6 @@ impl Window {
     fn slow_start(&mut self, acked: u32, mss: u32) {
         self.cwnd = self.cwnd.saturating_add(acked.min(mss));
     }
-
-    /// Half of what is in flight, at least two segments (RFC 5681 Eq. 4).
-    fn half(in_flight: u64, mss: u32) -> u32 {
-        u32::try_from(in_flight / 2).unwrap_or(u32::MAX).max(2 * mss)
-    }
 }
 
 /// An algorithm with its state.
@@ -112,12 +107,17 @@ impl Congestion {
         }
     }
 
-    /// Window and threshold after the first ECE in a window of data.
-    pub fn after_ece(&mut self, window: &Window, in_flight: u64, config: &TcpConfig) -> u32 {
-        match self {
-            Self::NewReno(state) => state.after_loss(in_flight, config.mss),
-            Self::Cubic(state) => state.after_loss(window, config.mss),
-            Self::Dctcp(state) => state.after_ece(window, config),
-        }
+    /// Window and threshold after the first ECE in a window of data. The threshold keeps two segments, as after a loss;
+    /// how far the window itself goes down is a setting (RFC 3168 §6.1.2 lets it come to one).
+    pub fn after_ece(&mut self, window: &Window, in_flight: u64, config: &TcpConfig) -> Window {
+        let cut = match self {
+            Self::NewReno(state) => state.cut(in_flight),
+            Self::Cubic(state) => state.cut(window),
+            Self::Dctcp(state) => {
+                let cwnd = state.after_ece(window, config);
+                return Window { cwnd, ssthresh: cwnd };
+            }
+        };
+        Window { cwnd: cut.max(config.ecn_min), ssthresh: cut.max(2 * config.mss) }
     }
 }

@@ -19,9 +19,14 @@ impl NewReno {
         }
     }
 
-    /// RFC 5681 Eq. 4.
+    /// RFC 5681 Eq. 4: half of what is in flight, at least two segments.
     pub(super) fn after_loss(&mut self, in_flight: u64, mss: u32) -> u32 {
+        self.cut(in_flight).max(2 * mss)
+    }
+
+    /// Half of what is in flight, however little that is.
+    pub(super) fn cut(&mut self, in_flight: u64) -> u32 {
         self.acked = 0;
-        Window::half(in_flight, mss)
+        u32::try_from(in_flight / 2).unwrap_or(u32::MAX)
     }
 }

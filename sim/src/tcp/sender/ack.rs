@@ -52,8 +52,7 @@ impl Sender {
             }
         }
         if packet.flags.has(Flags::ECE) && config.ecn && self.una > self.ece_recover && self.phase == Phase::Open {
-            self.window.ssthresh = self.congestion.after_ece(&self.window, self.in_flight() + arrived.acked, config);
-            self.window.cwnd = self.window.ssthresh.max(config.mss);
+            self.window = self.congestion.after_ece(&self.window, self.in_flight() + arrived.acked, config);
             self.ece_recover = self.nxt;
             self.cwr = true;
         }
