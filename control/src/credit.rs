@@ -43,8 +43,10 @@ pub const TURNS: u64 = 4;
 /// A flow never gets more than this part of the budget, not even alone: what it keeps of its window when it falls idle
 /// must leave room for others when it is asked again.
 pub const LEAST_SHARES: u64 = 2;
-/// A turn of all flows takes no more than this many budgets, as long as grants can be made smaller: 50 ms for 96 KB at
-/// 1 Gb/s, so that a held request is served before our own TCP repeats it.
+/// A turn of all flows takes no more than 50 ms, as long as grants can be made smaller, so that a held request is served
+/// before our own TCP repeats it. In units of 2^20 ns, as throughput is measured.
+pub const LONGEST_TURN: u64 = 48;
+/// Until the link has shown what it carries, a turn takes no more than this many budgets.
 pub const BUDGETS_PER_TURN: u64 = 64;
 
 /// Whether the flow is under exact credit.
@@ -54,12 +56,18 @@ pub fn governs(config: &Config, flow: &Flow) -> bool {
     config.credit && flow.flags.any(flag::SCALE_KNOWN) && 1 << flow.scale.get() <= flow.mss.get()
 }
 
+/// The bytes that all grants of a turn may have together.
+#[inline]
+fn turn(gate: &Gate) -> u64 {
+    (gate.threshold.get() * BUDGETS_PER_TURN).max(gate.smooth_bandwidth.get() * LONGEST_TURN)
+}
+
 /// The flow's share of the budget as payload bytes, in whole segments.
 #[inline]
 fn share(gate: &Gate, flow: &Flow) -> u32 {
     let mss = u64::from(flow.mss.get().max(1));
-    let wire =
-        gate.threshold.get() / gate.engaged.get().clamp(LEAST_SHARES, TURNS).max(gate.crowd.get() / BUDGETS_PER_TURN);
+    let share = gate.threshold.get() / gate.engaged.get().clamp(LEAST_SHARES, TURNS);
+    let wire = share.min(turn(gate) / gate.crowd.get().max(1));
     let payload = wire * mss / (mss + u64::from(flow.header.get()));
     ((payload / mss).max(u64::from(LEAST_SEGMENTS)) * mss).min(1 << 30) as u32
 }
@@ -69,7 +77,7 @@ fn share(gate: &Gate, flow: &Flow) -> u32 {
 /// overflow the port with what they set in motion: in a crowd nothing is left open.
 #[inline]
 fn crowded(gate: &Gate, flow: &Flow) -> bool {
-    gate.crowd.get() * flow.wire(u64::from(LEAST_SEGMENTS * flow.mss.get())) > gate.threshold.get() * BUDGETS_PER_TURN
+    gate.crowd.get() * flow.wire(u64::from(LEAST_SEGMENTS * flow.mss.get())) > turn(gate)
 }
 
 /// The payload that the response is expected to have: as much as the flow's last one, or as others' when this is its

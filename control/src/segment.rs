@@ -74,6 +74,8 @@ pub struct Segment {
     pub ce: bool,
     /// At least one SACK block (RFC 2018).
     pub sack: bool,
+    /// The only SACK block lies below the acknowledgement number: it reports a duplicate (RFC 2883), and no hole.
+    pub dsack: bool,
     /// Maximum segment size option; 0 when absent. Only on SYN and SYN-ACK.
     pub mss: u16,
     /// Window scale option (RFC 7323), only on SYN and SYN-ACK.

@@ -158,6 +158,7 @@ mod tests {
         header: 66,
         ce: false,
         sack: false,
+        dsack: false,
         mss: 0,
         wscale: None,
         timestamps: None,

@@ -323,6 +323,7 @@ impl Choice {
             payload: u32::from(self.payload),
             ce: self.ce,
             sack: self.sack && !syn,
+            dsack: self.sack && !syn && self.options & 32 != 0,
             mss: if syn && self.options & 1 != 0 { 1012 } else { 0 },
             wscale: (syn && self.options & 2 != 0).then_some(self.options >> 4),
             timestamps: (self.options & 12 != 0).then_some((u32::from(self.options), self.options.into())),

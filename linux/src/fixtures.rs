@@ -108,6 +108,15 @@ out a   .  ack=1449                       : pass
 in  b   .  seq=1449 full                  : pass
 out b   .  sack win=800                   : pass
 
+= pac 4500: a SACK block below the acknowledgement number reports a duplicate, and waits like any ACK
+out a   .                                 : pass
+out b   .                                 : pass
+in  a   .  full                           : pass
+out a   .  ack=1449                       : pass
+in  b   .  full                           : pass
+in  b   .  seq=1449 full                  : pass
+out b   .  ack=1449 dsack                 : hold ack
+
 = pac 4500: the duplicate ACK that a retransmission causes by overtaking a held ACK is dropped, and the ACK stays
 out a   .                                 : pass
 out b   .                                 : pass
@@ -315,6 +324,7 @@ fn frame(isn: SeqNumber, line: &str) -> (Vec<u8>, Meta, Direction) {
             "scale" => segment.wscale = Some(value as u8),
             "ce" => segment.ce = true,
             "sack" => segment.sack = true,
+            "dsack" => (segment.sack, segment.dsack) = (true, true),
             _ => panic!("`{word}` in `{line}`"),
         }
     }

@@ -242,7 +242,7 @@ mod tests {
             edge,
             scale,
             tsval,
-            reserved,
+            hole_since,
         );
         same_layout!(Books, types::books, fresh, unguarded, overflow, not_tcp, fragments, malformed);
         assert_eq!(size_of::<FlowKey>(), 40, "struct flow_key");

@@ -272,7 +272,8 @@ fn receive(config: &Config, gate: &Gate, flow: &Flow, segment: &Segment, now: Ti
             owe(gate, flow, flow.wire(u64::from(credit::remaining(flow, end))));
         }
     } else {
-        if flow.flags.any(flag::RECOVERING) {
+        let age = (now.0 as u32).wrapping_sub(flow.hole_since.get());
+        if flow.flags.any(flag::RECOVERING) && u64::from(age) >= config.min_interval.0 {
             gate.lost.add(1);
         }
         note_overtaken(flow, end);
@@ -473,7 +474,12 @@ fn classify(config: &Config, gate: &Gate, flow: &Flow, segment: &Segment, now: T
     } else if segment.payload > 0 {
         data_class(config, gate, flow, segment, now)
     } else {
-        match ack_class(flow, segment, repeated, same_window, was_zero) {
+        let recovered = !flow.flags.any(flag::RECOVERING);
+        let class = ack_class(flow, segment, repeated, same_window, was_zero);
+        if recovered && flow.flags.any(flag::RECOVERING) {
+            flow.hole_since.set(now.0 as u32);
+        }
+        match class {
             // Under exact credit the window says what the gate grants, not what TCP has just reopened.
             Class::Urgent if was_zero && credit::governs(config, flow) && !flow.flags.any(flag::RECOVERING) => {
                 Class::Ack
@@ -513,9 +519,10 @@ fn ack_class(flow: &Flow, segment: &Segment, repeated: bool, same_window: bool, 
         }
     }
     let hole = SeqNumber(flow.received.get()).after(segment.ack);
-    // Without a hole a SACK block can only report a duplicate (RFC 2883): it tells the sender that its timer or its tail
-    // loss probe was too early, and may wait in line with the ACK that the timer did not wait for.
-    let duplicate = hole && flags & flag::RECEIVED != 0 && (segment.sack || (repeated && same_window));
+    // A report of a duplicate (RFC 2883) tells the sender that its timer or its tail loss probe was too early, and may wait
+    // in line with the ACK that the timer did not wait for. What has arrived beyond it has only not been acknowledged yet.
+    let duplicate =
+        hole && flags & flag::RECEIVED != 0 && !segment.dsack && (segment.sack || (repeated && same_window));
     if duplicate && flags & flag::RECOVERING == 0 {
         // The receiver's view of RFC 6582: recovery lasts until all that had arrived by now is acknowledged.
         flow.flags.raise(flag::RECOVERING);

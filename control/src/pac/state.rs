@@ -69,8 +69,9 @@ pub struct Gate {
     pub last_data: U64,
     /// Wire bytes of data that arrived.
     pub bytes: U64,
-    /// Data segments that arrived out of turn to fill a hole that our TCP had reported: what loss looks like at the
-    /// receiver. Repeats of what was not lost, such as tail loss probes, do not count.
+    /// Data segments that arrived out of turn to fill a hole that our TCP had reported a control interval ago: what loss
+    /// looks like at the receiver. Repeats of what was not lost, such as tail loss probes, do not count, and neither does
+    /// what has overtaken other segments on the way.
     pub lost: U64,
     /// Segments that passed at once.
     pub passed: U64,
@@ -214,8 +215,8 @@ pub struct Flow {
     pub scale: U32,
     /// TSval of our last segment.
     pub tsval: U32,
-    /// Keeps the size a multiple of the alignment.
-    pub reserved: U32,
+    /// When the first duplicate ACK of the present recovery left our TCP: the low 32 bits of ns.
+    pub hole_since: U32,
 }
 
 impl Flow {

@@ -6,6 +6,7 @@ use super::checksum::{ipv4_checksum, put16, tcp_checksum};
 use super::{Direction, ETHERTYPE_IPV4, ETHERTYPE_IPV6, ETHERTYPE_VLAN, Layout, Meta, PROTOCOL_TCP, Packet, parse};
 use crate::flow::FlowKey;
 use crate::segment::{Flags, Segment};
+use crate::seq::SeqNumber;
 
 /// Writes the frame that `segment` describes, payload zero, checksums complete, as the local end sends it
 /// ([`Direction::Egress`]) or receives it. VLAN identifiers of the key become tags in the bytes; MAC addresses are
@@ -114,8 +115,11 @@ fn options(segment: &Segment) -> Vec<u8> {
     }
     if segment.sack {
         out.extend_from_slice(&[1, 1, 5, 10]);
-        out.extend_from_slice(&(segment.ack + 1448).0.to_be_bytes());
-        out.extend_from_slice(&(segment.ack + 2896).0.to_be_bytes());
+        // A block below the acknowledgement number, or one beyond a hole.
+        let (below, beyond) = (SeqNumber(segment.ack.0.wrapping_sub(1448)), segment.ack + 1448);
+        let block = if segment.dsack { (below, segment.ack) } else { (beyond, beyond + 1448) };
+        out.extend_from_slice(&block.0.0.to_be_bytes());
+        out.extend_from_slice(&block.1.0.to_be_bytes());
     }
     out
 }

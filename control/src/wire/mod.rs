@@ -118,12 +118,13 @@ pub fn parse(bytes: &[u8], meta: &Meta, direction: Direction) -> Result<Packet, 
     }
     let flags = Flags(tcp[13]);
     let options = options::parse(header(bytes, ip.tcp + 20, payload - ip.tcp - 20)?);
+    let ack = SeqNumber(be32(&tcp[8..12]));
     let syn = flags.has(Flags::SYN);
     let payload_bytes = u32::try_from(ip.end - payload).unwrap_or(u32::MAX);
     let tag = if meta.vlan.is_some() { VLAN_TAG } else { 0 };
     let segment = Segment {
         seq: SeqNumber(be32(&tcp[4..8])),
-        ack: SeqNumber(be32(&tcp[8..12])),
+        ack,
         flags,
         window: be16(&tcp[14..16]),
         payload: payload_bytes,
@@ -131,6 +132,7 @@ pub fn parse(bytes: &[u8], meta: &Meta, direction: Direction) -> Result<Packet, 
         header: u16::try_from(payload + tag).unwrap_or(u16::MAX),
         ce: ip.ce,
         sack: options.sack,
+        dsack: options.lone_block.is_some_and(|end| !end.after(ack)),
         mss: if syn { options.mss } else { 0 },
         wscale: if syn { options.wscale } else { None },
         timestamps: options.timestamps,

@@ -1,6 +1,7 @@
-//! TCP options (RFC 9293 §3.1, RFC 7323, RFC 2018). A list that does not add up ends there; what came before it counts.
+//! TCP options (RFC 9293 §3.1, RFC 7323, RFC 2018, RFC 2883). A list that does not add up ends there; what came before it counts.
 
 use super::{be16, be32};
+use crate::seq::SeqNumber;
 
 const END: u8 = 0;
 const NOP: u8 = 1;
@@ -16,6 +17,8 @@ pub(super) struct Options {
     pub(super) mss: u16,
     pub(super) wscale: Option<u8>,
     pub(super) sack: bool,
+    /// End of the first SACK block if there is no other.
+    pub(super) lone_block: Option<SeqNumber>,
     pub(super) timestamps: Option<(u32, u32)>,
 }
 
@@ -26,7 +29,10 @@ pub(super) fn parse(bytes: &[u8]) -> Options {
         match (kind, length) {
             (MSS, 2) => options.mss = be16(value),
             (WINDOW_SCALE, 1) => options.wscale = Some(value[0].min(MAX_WINDOW_SCALE)),
-            (SACK, 8..) => options.sack = true,
+            (SACK, 8..) => {
+                options.sack = true;
+                options.lone_block = (length == 8).then(|| SeqNumber(be32(&value[4..8])));
+            }
             (TIMESTAMPS, 8) => options.timestamps = Some((be32(&value[0..4]), be32(&value[4..8]))),
             _ => {}
         }

@@ -114,7 +114,7 @@ struct flow {
 	__u32 edge;
 	__u32 scale;
 	__u32 tsval;
-	__u32 reserved;
+	__u32 hole_since;
 };
 
 /* Books of the datapath itself, beside PAC's. */

@@ -20,6 +20,7 @@
 #define LEAST_SEGMENTS 2
 #define TURNS 4
 #define LEAST_SHARES 2
+#define LONGEST_TURN 48
 #define BUDGETS_PER_TURN 64
 #define CROWD_STEP 100000000ull
 #define SWAP_TRIES 16
@@ -437,11 +438,17 @@ static __always_inline __u32 later(__u32 a, __u32 b)
 	return seq_distance(a, b) < 0 ? b : a;
 }
 
+static __always_inline __u64 turn(void)
+{
+	return max_u64(get64(&gate.threshold) * BUDGETS_PER_TURN, get64(&gate.smooth_bandwidth) * LONGEST_TURN);
+}
+
 static __always_inline __u32 share(const struct flow *flow)
 {
 	__u64 mss = max_u32(get32(&flow->mss), 1);
-	__u64 engaged = get64(&gate.engaged), crowd = get64(&gate.crowd);
-	__u64 wire = get64(&gate.threshold) / max_u64(min_u64(max_u64(engaged, LEAST_SHARES), TURNS), crowd / BUDGETS_PER_TURN);
+	__u64 engaged = get64(&gate.engaged);
+	__u64 part = get64(&gate.threshold) / min_u64(max_u64(engaged, LEAST_SHARES), TURNS);
+	__u64 wire = min_u64(part, turn() / max_u64(get64(&gate.crowd), 1));
 	__u64 payload = wire * mss / (mss + get32(&flow->header));
 
 	return min_u64(max_u64(payload / mss, LEAST_SEGMENTS) * mss, 1u << 30);
@@ -449,8 +456,7 @@ static __always_inline __u32 share(const struct flow *flow)
 
 static __always_inline bool crowded(const struct flow *flow)
 {
-	return get64(&gate.crowd) * flow_wire(flow, LEAST_SEGMENTS * get32(&flow->mss)) >
-	       get64(&gate.threshold) * BUDGETS_PER_TURN;
+	return get64(&gate.crowd) * flow_wire(flow, LEAST_SEGMENTS * get32(&flow->mss)) > turn();
 }
 
 static __always_inline __u64 expected(const struct flow *flow)
@@ -747,7 +753,7 @@ SUBPROGRAM int receive(struct flow *flow, const struct segment *segment, __u64 n
 			owe(flow, flow_wire(flow, remaining(flow, end)));
 		}
 	} else {
-		if (any_flag(flow, FLOW_RECOVERING))
+		if (any_flag(flow, FLOW_RECOVERING) && (__u32)((__u32)now - get32(&flow->hole_since)) >= settings.min_interval)
 			add64(&gate.lost, 1);
 		if (get32(&flow->held) > 0 && seq_distance(end, get32(&flow->ack_high)) <= 0 &&
 		    seq_distance(end, get32(&flow->released_ack)) > 0)
@@ -942,7 +948,7 @@ SUBPROGRAM int ack_class(struct flow *flow, const struct segment *segment, bool 
 			return CLASS_STALE;
 	}
 	hole = seq_distance(get32(&flow->received), segment->ack) > 0;
-	duplicate = hole && flags & FLOW_RECEIVED && (segment->sack || (repeated && same_window));
+	duplicate = hole && flags & FLOW_RECEIVED && !segment->dsack && (segment->sack || (repeated && same_window));
 	if (duplicate && !(flags & FLOW_RECOVERING)) {
 		raise_flags(flow, FLOW_RECOVERING);
 		reduce(flow, get32(&flow->received));
@@ -1033,7 +1039,11 @@ SUBPROGRAM int classify(struct flow *flow, const struct segment *segment, __u64 
 	} else if (segment->payload > 0) {
 		class = data_class(flow, segment, now);
 	} else {
+		bool recovered = !any_flag(flow, FLOW_RECOVERING);
+
 		class = ack_class(flow, segment, repeated, same_window, was_zero);
+		if (recovered && any_flag(flow, FLOW_RECOVERING))
+			set32(&flow->hole_since, now);
 		if (class == CLASS_URGENT && was_zero && governs(flow) && !any_flag(flow, FLOW_RECOVERING))
 			class = CLASS_ACK;
 	}

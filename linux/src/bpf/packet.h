@@ -49,6 +49,7 @@ struct segment {
 	__u8 wscale;
 	bool ce;
 	bool sack;
+	bool dsack;
 	bool timestamps;
 	/* Offset of the TCP header in the frame. */
 	__u32 tcp;
@@ -121,6 +122,9 @@ struct options {
 	__u16 mss;
 	__u8 wscale;
 	bool sack;
+	/* The first SACK block is the only one, and where it ends. */
+	bool lone_block;
+	__u32 block_end;
 	bool timestamps;
 };
 
@@ -171,6 +175,8 @@ static long walk_option(__u32 index, struct option_walk *walk)
 		walk->found.wscale = shift > MAX_WSCALE ? MAX_WSCALE : shift;
 	} else if (kind == 5 && size >= 10) {
 		walk->found.sack = true;
+		walk->found.lone_block = size == 10;
+		walk->found.block_end = be32_at(bytes, at + 6);
 	} else if (kind == 8 && size == 10) {
 		walk->found.tsval = be32_at(bytes, at + 2);
 		walk->found.tsecr = be32_at(bytes, at + 6);
@@ -300,6 +306,7 @@ SUBPROGRAM int parse_tcp(struct __sk_buff *skb, const struct ip *ip, bool ingres
 	segment->flags = tcp.flags;
 	segment->ce = ip->ce;
 	segment->sack = options->sack;
+	segment->dsack = options->lone_block && (__s32)(options->block_end - segment->ack) <= 0;
 	segment->mss = tcp.flags & SYN ? options->mss : 0;
 	segment->wscale = tcp.flags & SYN ? options->wscale : NO_WSCALE;
 	segment->timestamps = options->timestamps;

@@ -145,6 +145,7 @@ impl Packet {
             header: u16::from(self.header - trailer),
             ce: self.is(Self::CE),
             sack: self.sack_len > 0,
+            dsack: false,
             mss: if syn { mss } else { 0 },
             wscale: if syn { Some(wscale) } else { None },
             timestamps: if self.is(Self::TIMESTAMPS) { Some(self.timestamps) } else { None },

@@ -164,7 +164,8 @@ fn a_report_of_a_duplicate_waits_in_line() {
     host.fill(1);
     let held = host.ack(0, 1 + MSS);
     host.data(0, 1, MSS);
-    let report = host.send(0, Segment { sack: true, ..pure_ack(1 + MSS) });
+    host.data(0, 1 + MSS, MSS); // has arrived, and our TCP has not looked at it yet
+    let report = host.send(0, Segment { sack: true, dsack: true, ..pure_ack(1 + MSS) });
     assert!(!host.has_left(held) && !host.has_left(report));
     assert!(!host.pac.flow(FlowId(0)).unwrap().flags.any(state::flag::RECOVERING));
 }
