@@ -1,40 +1,50 @@
-//! `--buffer auto`: the smallest budget that keeps the link busy while work is held back.
+//! The search for a budget: the smallest one that keeps the link busy while work is held back.
 //!
 //! In-flight bytes need to cover the path's bandwidth-delay product and what hides jitter; whatever the switch can buffer
-//! beyond that only adds delay. So nobody has to know the buffer. The search goes by throughput alone and never by
-//! overflowing the buffer on purpose:
+//! beyond that only adds delay. The search goes by throughput alone and never by overflowing the buffer on purpose:
 //!
-//! - **Start**: from a few frames up, by a quarter per epoch, until three epochs in a row bring no more throughput.
-//! - **Then**: while ACKs are held and throughput is below what the link has shown it can carry, up by an eighth; while
-//!   it is at that level, down by a little. Now and then half as much again is tried for a moment: a link that was never
-//!   filled has not shown what it can carry.
+//! - **Start**: a given buffer is known to be safe, and the search begins there. Without one (`--buffer auto`) it begins
+//!   with a few frames, and grows by a quarter as long as that brings more throughput.
+//! - **Trials**: epochs with a quarter less, or a quarter more, alternate with epochs with the budget as it is. If less costs
+//!   nothing, the budget becomes an eighth less: what lies between hides jitter. If more gains something, it becomes that
+//!   much more. Then the same is tried again; else the opposite, after a pause that is longer each time that less was too
+//!   little.
 //! - **Loss** seen at the receiver (holes that retransmissions fill) takes a quarter away and sets a ceiling, which rises
 //!   again slowly. **CE** acts through PAC's Eq. 2 on the threshold, below the budget.
 //!
-//! An epoch counts only if ACKs were held from its begin to its end and data arrived: a link that is idle for want of
-//! work says nothing.
+//! An epoch counts only if something was held from its begin to its end, and if at least a budget's worth of data arrived: a
+//! link that is idle for want of work, connections that are being set up, and servers that think say nothing about budgets.
+//! Neighbouring epochs are compared, and many of them, because hosts are descheduled, and rounds begin and end.
 
 use crate::pac::config::{Config, FULL_FRAME};
 use crate::pac::state::Gate;
 use crate::units::{Span, Time};
 
-/// The first budget, in full frames: half of what the shallowest port buffers hold.
+/// The first budget when the buffer is not known, in full frames: half of what the shallowest port buffers hold.
 const FIRST: u64 = 16 * FULL_FRAME;
 /// The least budget: two grants of two segments.
 const LEAST: u64 = 4 * FULL_FRAME;
 /// Shortest epoch; also at least four mean RTTs.
 const EPOCH: Span = Span::millis(2);
-/// Share of the link's throughput, in 1/128, above which it counts as busy (97.6 %).
-const BUSY: u64 = 125;
+/// An epoch that has lasted so many times longer says nothing.
+const LONGEST: u64 = 4;
+/// Pairs of epochs in a trial.
+const PAIRS: u32 = 6;
+/// Pairs after which a trial may end because its result is clear.
+const CLEAR: u32 = 3;
+/// Less is good if it costs no more than this part of the throughput. Below the bandwidth-delay product, a quarter less
+/// costs a quarter. Eight times that is clear.
+const TOLERANCE: u64 = 128;
+/// More is good if it gains at least this part of the throughput, where a quarter more could gain a quarter. Four times
+/// that is clear.
+const GAIN: u64 = 32;
+/// Epochs between trials: at least, after less was too little for the first time, and at most.
+const WAITS: (u32, u32, u32) = (4, 32, 128);
 /// So many losses within a few epochs are an overflow. Fewer may be anything: what is repeated while its ACK is on its way
 /// looks like loss, too.
 const OVERFLOW: u64 = 8;
 /// Epochs for which the ceiling stays after an overflow, before it rises.
 const CAUTION: u32 = 512;
-/// Epochs between two probes.
-const PROBE_EVERY: u32 = 32;
-/// Epochs of a probe.
-const PROBE_EPOCHS: u32 = 8;
 
 /// The largest budget. PAC takes the whole buffer, as published: its estimates run high. Exact credit fills what it is
 /// given to the byte, and leaves a sixteenth to what nobody can account: the senders' own ACKs, and other hosts' traffic.
@@ -45,6 +55,7 @@ fn top(config: &Config) -> u64 {
 /// The search for the budget.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Budget {
+    /// Begin of the epoch; 0 when nothing is held.
     since: Time,
     bytes: u64,
     lost: u64,
@@ -52,28 +63,42 @@ pub struct Budget {
     recent: u64,
     /// Epochs since the last overflow.
     clean: u32,
-    /// Throughput, bytes per 2^20 ns, smoothed: a receiver that was descheduled for a moment says nothing about budgets.
-    level: u64,
-    /// Highest level that the link has shown; forgets slowly.
-    best: u64,
-    phase: Phase,
     ceiling: u64,
+    phase: Phase,
+    /// Epochs to wait for after the next trial with less that fails.
+    wait: u32,
 }
 
 /// What the search is doing.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Phase {
-    /// Growing. `flat` epochs in a row brought no more throughput than the budget `good` did; it ends with the third.
-    Start { flat: u32, good: u64 },
-    /// Keeping the link busy with as little as possible, since so many epochs.
-    Keep { epochs: u32 },
-    /// Trying a larger budget for so many epochs; what it was before, the level then, and the sum of throughputs since.
-    Probe { epochs: u32, budget: u64, level: u64, sum: u64 },
+    /// Nothing has been measured yet.
+    #[default]
+    New,
+    /// Growing from a few frames; what the link carried (bytes per 2^20 ns) when growing was last worth it, and epochs since.
+    Start { rate: u64, flat: u32 },
+    /// So many epochs until the next trial.
+    Keep { epochs: u32, up: bool },
+    /// Trying `other` instead of `budget` every second epoch; epochs so far, and what the link carried with each.
+    Trial { budget: u64, other: u64, epochs: u32, carried: [Carried; 2] },
 }
 
-impl Default for Phase {
-    fn default() -> Self {
-        Self::Start { flat: 0, good: 0 }
+/// What the link carried in some epochs, in all and in the worst of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Carried {
+    sum: u64,
+    least: u64,
+}
+
+impl Carried {
+    fn add(&mut self, rate: u64) {
+        self.least = if self.sum == 0 { rate } else { self.least.min(rate) };
+        self.sum += rate;
+    }
+
+    /// In all but the worst, in which a host may have been descheduled.
+    const fn most(self) -> u64 {
+        self.sum - self.least
     }
 }
 
@@ -84,81 +109,139 @@ impl Budget {
         if config.auto { FIRST.min(top(config)) } else { top(config) }.max(2 * FULL_FRAME)
     }
 
-    /// Looks at the gate; to be called whenever ACKs are held.
+    /// Whether there is a search under these settings: PAC with a given buffer uses it all, as published.
+    #[must_use]
+    pub const fn applies(config: &Config) -> bool {
+        config.auto || config.credit
+    }
+
+    /// Nothing is held: what arrives tells nothing about budgets.
+    pub fn pause(&mut self) {
+        self.since = Time::ZERO;
+    }
+
+    /// Looks at the gate; to be called whenever something is held.
     pub fn observe(&mut self, config: &Config, gate: &Gate, now: Time) {
         let elapsed = now.since(self.since);
+        let arrived = gate.bytes.get().wrapping_sub(self.bytes);
         let epoch = EPOCH.max(Span(4 * gate.mean_rtt.get()));
-        if elapsed < epoch {
+        let broken = self.since == Time::ZERO || elapsed > epoch * LONGEST;
+        if !broken && (elapsed < epoch || arrived < gate.threshold.get()) {
             return;
         }
-        let bytes = gate.bytes.get();
-        let arrived = bytes.wrapping_sub(self.bytes);
-        self.recent += gate.lost.get().wrapping_sub(self.lost) - self.recent.div_ceil(8);
-        let lost = self.recent >= OVERFLOW;
-        (self.since, self.bytes, self.lost) = (now, bytes, gate.lost.get());
-        // The scheduler looks at least every few epochs while anything is held: a longer gap means that nothing was. And
-        // while connections are set up, or servers think, no budget would bring data.
-        if elapsed > epoch * 4 || arrived == 0 {
-            return;
-        }
-        let rate = (arrived << 20) / elapsed.0.max(1);
-        let now_budget = gate.cap.get();
-        let next = if lost {
-            (self.recent, self.clean) = (0, 0);
-            self.phase = Phase::Keep { epochs: 0 };
-            // High enough for it to rise again, however many losses come in a row.
-            self.ceiling = (now_budget - now_budget / 8).max(2 * LEAST);
-            now_budget - now_budget / 4
-        } else {
-            self.step(rate, now_budget)
-        };
-        let top = if self.ceiling == 0 { top(config) } else { self.ceiling.min(top(config)) };
+        (self.since, self.bytes) = (now, gate.bytes.get());
+        self.recent -= self.recent.div_ceil(8);
+        self.recent += gate.lost.get().wrapping_sub(self.lost);
+        self.lost = gate.lost.get();
         self.clean += 1;
         if self.clean > CAUTION {
             self.ceiling += self.ceiling / 1024;
         }
-        self.level = if self.level == 0 { rate } else { self.level - self.level / 4 + rate / 4 };
-        self.best = (self.best - self.best / 512).max(self.level);
-        gate.cap.set(next.min(top).max(LEAST.min(top)));
+        let budget = gate.cap.get();
+        let top = self.top(config);
+        let next = if self.recent >= OVERFLOW {
+            (self.recent, self.clean) = (0, 0);
+            self.phase = Phase::Keep { epochs: WAITS.1, up: false };
+            // High enough for it to rise again, however many losses come in a row.
+            self.ceiling = (budget - budget / 8).max(2 * LEAST);
+            budget - budget / 4
+        } else if broken {
+            return;
+        } else {
+            self.step(config, (arrived << 20) / elapsed.0.max(1), budget, top)
+        };
+        let top = self.top(config);
+        gate.cap.set(next.clamp(LEAST.min(top), top));
         gate.threshold.set(gate.threshold.get().min(gate.cap.get()));
     }
 
-    /// The next budget after an epoch without loss.
-    fn step(&mut self, rate: u64, budget: u64) -> u64 {
-        match &mut self.phase {
-            Phase::Start { flat, good } => {
-                let more = rate > self.best + self.best / 32;
-                (*flat, *good) = if more || *good == 0 { (0, budget) } else { (*flat + 1, *good) };
-                if *flat < 3 {
+    /// The largest budget as far as is known.
+    fn top(&self, config: &Config) -> u64 {
+        if self.ceiling == 0 { top(config) } else { self.ceiling.min(top(config)) }
+    }
+
+    /// The next budget after an epoch without overflow.
+    fn step(&mut self, config: &Config, rate: u64, budget: u64, top: u64) -> u64 {
+        match self.phase {
+            Phase::New if config.auto => {
+                self.phase = Phase::Start { rate, flat: 0 };
+                budget + budget / 4
+            }
+            Phase::New => {
+                self.phase = Phase::Keep { epochs: WAITS.0, up: false };
+                budget
+            }
+            Phase::Start { rate: before, flat } => {
+                if rate > before + before / 8 {
+                    self.phase = Phase::Start { rate, flat: 0 };
                     return budget + budget / 4;
                 }
-                let good = *good;
-                self.phase = Phase::Keep { epochs: 0 };
-                good
-            }
-            Phase::Keep { epochs } => {
-                *epochs += 1;
-                if *epochs == PROBE_EVERY {
-                    self.phase = Phase::Probe { epochs: 0, budget, level: self.level, sum: 0 };
-                    budget + budget / 2
-                } else if self.level < self.best * BUSY / 128 {
-                    budget + budget / 8
+                self.phase = if flat < 2 {
+                    Phase::Start { rate: before, flat: flat + 1 }
                 } else {
-                    budget - budget / 128
-                }
+                    Phase::Keep { epochs: WAITS.0, up: true }
+                };
+                budget
             }
-            Phase::Probe { epochs, budget: before, level, sum } => {
-                *epochs += 1;
-                *sum += rate;
-                if *epochs < PROBE_EPOCHS {
-                    return budget;
+            Phase::Keep { epochs, up } if epochs > 0 => {
+                self.phase = Phase::Keep { epochs: epochs - 1, up };
+                budget
+            }
+            Phase::Keep { up, .. } => self.trial(budget, up, top),
+            Phase::Trial { budget: base, other, epochs, mut carried } => {
+                carried[(epochs % 2) as usize].add(rate);
+                let (epochs, up) = (epochs + 1, other > base);
+                self.phase = Phase::Trial { budget: base, other, epochs, carried };
+                match verdict(up, epochs, carried.map(Carried::most)) {
+                    None => {
+                        if epochs.is_multiple_of(2) {
+                            base
+                        } else {
+                            other
+                        }
+                    }
+                    Some(true) => {
+                        self.wait = 0;
+                        self.trial(if up { other } else { base - base / 8 }, up, top)
+                    }
+                    Some(false) => {
+                        if !up {
+                            self.wait = (2 * self.wait).clamp(WAITS.1, WAITS.2);
+                        }
+                        self.phase = Phase::Keep { epochs: self.wait.max(WAITS.0), up: !up };
+                        base
+                    }
                 }
-                let (before, gained) = (*before, *sum / u64::from(PROBE_EPOCHS) > *level + *level / 32);
-                self.phase = if gained { Phase::Start { flat: 0, good: budget } } else { Phase::Keep { epochs: 0 } };
-                if gained { budget } else { before }
             }
         }
     }
+
+    /// Begins a trial of a quarter less or more; its first epoch is one with the budget as it is. At the end of the range, it
+    /// will be the opposite, after a while.
+    fn trial(&mut self, budget: u64, up: bool, top: u64) -> u64 {
+        let budget = budget.max(LEAST);
+        let other = if up { (budget + budget / 4).min(top) } else { (budget - budget / 4).max(LEAST) };
+        self.phase = if other != budget {
+            Phase::Trial { budget, other, epochs: 0, carried: Default::default() }
+        } else {
+            Phase::Keep { epochs: WAITS.1, up: !up }
+        };
+        budget
+    }
+}
+
+/// Whether the other budget is the better one, as soon as that is known.
+const fn verdict(up: bool, epochs: u32, [base, other]: [u64; 2]) -> Option<bool> {
+    if !epochs.is_multiple_of(2) || epochs < 2 * CLEAR {
+        return None;
+    }
+    let over = epochs >= 2 * PAIRS;
+    let (good, clear) = if up {
+        (other > base + base / GAIN, other > base + 4 * base / GAIN)
+    } else {
+        (other >= base - base / TOLERANCE, other < base - 8 * base / TOLERANCE)
+    };
+    if over || clear { Some(good) } else { None }
 }
 
 #[cfg(test)]

@@ -93,7 +93,8 @@ pub struct Config {
     pub credit: bool,
     /// What may be held.
     pub hold: Hold,
-    /// Whether the budget is searched for, with `buffer` as its cap (see [`crate::budget`]).
+    /// Whether the buffer is not known: `buffer` is only the most that is ever tried, and the search for a budget begins with
+    /// a few frames (see [`crate::budget`]).
     pub auto: bool,
     /// Whether a PSH at the end of all that was received tells that the sender has nothing more to send (until the next
     /// request, or until the flow shows that it pushes in mid-stream).

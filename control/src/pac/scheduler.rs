@@ -196,6 +196,9 @@ impl Scheduler {
             return;
         };
         self.drop_spare(id);
+        if self.held() == 0 {
+            self.budget.pause();
+        }
         match out.class {
             Class::Stale => {
                 self.drop_stale(state.gate(), flow, id);
@@ -227,7 +230,7 @@ impl Scheduler {
             self.last_poll = now;
             let gate = state.gate();
             interval::roll(config, gate, now);
-            if config.auto && self.held() > 0 {
+            if self.held() > 0 && Budget::applies(config) {
                 self.budget.observe(config, gate, now);
             }
             if self.force_oldest(config, state, now) {
