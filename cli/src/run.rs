@@ -40,7 +40,7 @@ impl Policy {
             Self::Pac => pac,
             Self::PacPublished => Config { requests: Requests::Ignore, long_turns: false, ..pac },
             Self::Credit => Config::credit(buffer),
-            Self::WindowOnly => Config { hold: Hold::Nothing, ..Config::credit(buffer) },
+            Self::WindowOnly => Config { hold: Hold::Nothing, thin_acks: false, ..Config::credit(buffer) },
             Self::RequestsOnly => Config { hold: Hold::Requests, ..pac },
         }
     }
@@ -122,6 +122,10 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "RATE", value_parser = parse_rate)]
     rate: Option<u64>,
 
+    /// Leave no ACK out. Exact credit does not send those that the next one makes superfluous.
+    #[arg(long)]
+    every_ack: bool,
+
     /// Longest time that an ACK is held. Keep it below the senders' least retransmission timeout (200ms on Linux).
     /// Without it: 150ms for PAC, 100ms for exact credit.
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
@@ -201,6 +205,7 @@ fn options(arguments: &Arguments) -> anyhow::Result<Options> {
         initial_window: arguments.initial_window,
         rate_mbps: arguments.rate.map_or(0, |rate| rate.div_ceil(1_000_000)),
         auto: arguments.buffer == Buffer::Auto,
+        thin_acks: defaults.thin_acks && !arguments.every_ack,
         ..defaults
     };
     options.pac.validate().map_err(|error| refuse(error.to_string()))?;

@@ -15,6 +15,9 @@
 //!   for longer, and then do the same.
 //! - **Requests**: among many a request gets the least grant, the share follows with the first data. How long a server thinks
 //!   before it answers then binds little of the budget.
+//! - **Fewer ACKs**: an ACK in the middle of a stream is left out, for the next one says all that it says. A lowered window
+//!   is spent in small pieces, and every piece costs both hosts, and whatever lies between, an ACK and a small burst; this
+//!   gives it back, with interest.
 //!
 //! DESIGN NOTES
 //! 1. Two segments per grant: one alone meets the receiver's delayed ACK (40 ms on Linux), and a sender never uses
@@ -26,7 +29,11 @@
 //! 4. Duplicate ACKs carry the unmoved edge: a changed window would stop the sender from counting them (RFC 5681 §2).
 //! 5. A PSH proves little: Linux sets one at the end of every burst that it leaves to segmentation offload. A sender has
 //!    stopped by itself if its PSH came while it had room for more; a response is over where the last one ended, too.
-//! 6. Turns are reckoned by the crowd, the most flows engaged of late: else the last flows of a round get large grants, keep
+//! 6. ACKs are left out only while the sender certainly sends on without them: what arrived last had no PSH, so more waits
+//!    to be sent; half of the window is open; no loss has been seen; and a window's worth has come since the last pause with
+//!    every ACK, for senders may open their windows by the ACK (RFC 5681); and of what came since at most a quarter, and at most
+//!    [`MOST_LEFT_OUT`] segments, are unacknowledged. Receivers whose network card joins segments acknowledge as rarely.
+//! 7. Turns are reckoned by the crowd, the most flows engaged of late: else the last flows of a round get large grants, keep
 //!    most of them, and all send them at the begin of the next.
 
 use crate::pac::account::{Class, Outgoing, Trigger, has_no_more};
@@ -43,6 +50,11 @@ pub const TURNS: u64 = 4;
 /// A flow never gets more than this part of the budget, not even alone: what it keeps of its window when it falls idle
 /// must leave room for others when it is asked again.
 pub const LEAST_SHARES: u64 = 2;
+/// So few flows send side by side, each with its part of the budget: nobody waits, and no ACK needs a copy.
+pub const ABREAST: u64 = 8;
+/// Least unacknowledged segments of an undisturbed stream with which an ACK goes out. Two after loss or marks, as with
+/// delayed ACKs (RFC 5681 §4.2).
+pub const MOST_LEFT_OUT: u32 = 4;
 /// A turn of all flows takes no more than 50 ms, as long as grants can be made smaller, so that a held request is served
 /// before our own TCP repeats it. In units of 2^20 ns, as throughput is measured.
 pub const LONGEST_TURN: u64 = 48;
@@ -62,11 +74,18 @@ fn turn(gate: &Gate) -> u64 {
     (gate.threshold.get() * BUDGETS_PER_TURN).max(gate.smooth_bandwidth.get() * LONGEST_TURN)
 }
 
+/// Whether all flows that were there of late can send side by side.
+#[inline]
+fn abreast(gate: &Gate) -> bool {
+    gate.crowd.get() <= ABREAST
+}
+
 /// The flow's share of the budget as payload bytes, in whole segments.
 #[inline]
 fn share(gate: &Gate, flow: &Flow) -> u32 {
     let mss = u64::from(flow.mss.get().max(1));
-    let share = gate.threshold.get() / gate.engaged.get().clamp(LEAST_SHARES, TURNS);
+    let shares = if abreast(gate) { gate.crowd.get() } else { gate.engaged.get().min(TURNS) };
+    let share = gate.threshold.get() / shares.max(LEAST_SHARES);
     let wire = share.min(turn(gate) / gate.crowd.get().max(1));
     let payload = wire * mss / (mss + u64::from(flow.header.get()));
     ((payload / mss).max(u64::from(LEAST_SEGMENTS)) * mss).min(1 << 30) as u32
@@ -133,6 +152,22 @@ pub fn can_go_on(flow: &Flow, ack: SeqNumber) -> bool {
     remaining(flow, ack) >= LEAST_SEGMENTS * flow.mss.get()
 }
 
+/// Whether the ACK may be left out, because the next one will say all that it says and is certain to come (note 6).
+#[must_use]
+pub fn is_superfluous(config: &Config, flow: &Flow, out: &Outgoing) -> bool {
+    const NOT_NOW: u32 = flag::PUSHED | flag::RECOVERING | flag::PEER_DONE | flag::OVERTAKEN;
+    if !governs(config, flow) || out.class != Class::Ack || out.ece || out.repeated || flow.held.get() > 0 {
+        return false;
+    }
+    if flow.flags.any(NOT_NOW) || flow.received.get() != out.ack.0 || !can_go_on(flow, out.ack) {
+        return false;
+    }
+    let segments = if flow.flags.any(flag::REDUCED) { 2 } else { MOST_LEFT_OUT };
+    let (window, run) = (remaining(flow, out.ack), flow.run.get());
+    let limit = (segments * flow.mss.get()).min(run / 4).min(window / 2);
+    run >= window && out.ack.ahead_of(SeqNumber(flow.released_ack.get())) < limit
+}
+
 /// What releasing `out` with a full grant costs, and where it moves the right edge.
 #[must_use]
 pub fn trigger(config: &Config, gate: &Gate, flow: &Flow, out: &Outgoing) -> Trigger {
@@ -185,7 +220,7 @@ fn grant(gate: &Gate, flow: &Flow, out: &Outgoing) -> SeqNumber {
     if out.class == Class::Handshake && !flow.flags.any(flag::HALF_OPEN) && !out.data && crowded(gate, flow) {
         return out.ack;
     }
-    let among_many = out.class == Class::Request && gate.engaged.get() > TURNS;
+    let among_many = out.class == Class::Request && gate.engaged.get() > TURNS && !abreast(gate);
     if may_have_ended || among_many || out.class == Class::Handshake {
         return least(flow, out);
     }

@@ -27,6 +27,8 @@ pub enum Verdict {
     Hold,
     /// On its way, with this change; the policy keeps the handle of a copy, a bare ACK as in [`Action::Split`].
     Split(Edit),
+    /// Gone: a later packet of TCP's says all that it said.
+    Discard,
 }
 
 impl Verdict {

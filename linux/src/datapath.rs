@@ -174,7 +174,9 @@ fn settings(config: &Config, take: Take, fixed_time: bool) -> types::settings {
             Hold::Requests => 1,
             Hold::All => 2,
         },
-        reserved: [0; 3],
+        // What sits before tc cannot take a packet off the wire.
+        thin_acks: u8::from(config.thin_acks && take != 3),
+        reserved: [0; 2],
     }
 }
 

@@ -78,6 +78,8 @@ pub(crate) enum Verdict {
     Hold(Class),
     /// It went on, perhaps with another window, and a copy was taken.
     Split(Option<u16>),
+    /// It was dropped.
+    Discard,
 }
 
 /// Both sides.
@@ -135,7 +137,7 @@ impl Pair {
         let arrival = self.arrivals.pop();
 
         let mut expected = frame.to_vec();
-        let mut held = None;
+        let (mut held, mut discarded) = (None, false);
         let mut window = None;
         if let Ok(packet) = wire::parse(frame, meta, direction)
             && let Some(id) = self.model.find(&self.config, &packet.key, &packet.segment, direction)
@@ -165,10 +167,11 @@ impl Pair {
                         wire::apply(&mut expected, &packet.layout, &account::edit(&self.config, flow, &out));
                     }
                     Decision::Hold(out) => held = Some((id, out)),
+                    Decision::Discard => discarded = true,
                 },
             }
         }
-        let taken = held.is_some_and(|(_, out)| !out.copy);
+        let taken = discarded || held.is_some_and(|(_, out)| !out.copy);
         same("verdict", &returned, &if taken { TAKEN } else { PASSED })?;
         same("frame", &after, &expected)?;
         same("record", &arrival.map(|a| (a.flow, a.out, a.time)), &held.map(|(id, out)| (id, out, self.now)))?;
@@ -180,6 +183,7 @@ impl Pair {
         }
         self.compare()?;
         Ok(match held {
+            None if discarded => Verdict::Discard,
             None => Verdict::Pass(window),
             Some((_, out)) if out.copy => Verdict::Split(window),
             Some((_, out)) => Verdict::Hold(out.class),

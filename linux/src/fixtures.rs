@@ -72,6 +72,23 @@ out a   .  ack=2897 win=64240             : split win=0
 in  a   .  seq=1449 full                  : pass
 out a   .  ack=2897 win=64240 sack        : pass win=0
 
+= credit 96000: in the middle of a stream ACKs that the next one makes superfluous are left out; a push is acknowledged at once
+in  a   S  mss=1460                       : pass
+out a   S. mss=1460 scale=7 win=64240     : pass win=2896
+in  a   .                                 : pass
+in  a   .  full                           : pass
+out a   .  ack=1449 win=40                : pass
+in  a   .  seq=1449 full                  : pass
+out a   .  ack=2897 win=40                : pass
+in  a   .  seq=2897 full                  : pass
+out a   .  ack=4345 win=40                : pass
+in  a   .  seq=4345 full                  : pass
+out a   .  ack=5793 win=40                : pass
+in  a   .  seq=5793 full                  : pass
+out a   .  ack=7241 win=40                : discard
+in  a   P. seq=7241 full                  : pass
+out a   .  ack=8689 win=40                : pass win=23
+
 = pac 4500: an ACK triggers what it acknowledges and as much again, here 3028 bytes; what no longer fits waits
 out a   .                                 : pass
 out b   .                                 : pass
@@ -284,6 +301,7 @@ fn run(pair: &mut Pair, isn: SeqNumber, line: &str) -> Result<(), String> {
             Verdict::Pass(Some(window)) => format!("pass win={window}"),
             Verdict::Split(None) => "split".into(),
             Verdict::Split(Some(window)) => format!("split win={window}"),
+            Verdict::Discard => "discard".into(),
             Verdict::Hold(class) => format!("hold {}", format!("{class:?}").to_lowercase()),
         };
         return compare(found, written.trim());

@@ -140,6 +140,8 @@ pub struct Summary {
     pub discarded: u64,
     /// Outgoing segments that were never held.
     pub passed: u64,
+    /// ACKs that were left out because the next one says it all (exact credit).
+    pub thinned: u64,
     /// Incoming segments.
     pub arrivals: u64,
     /// Times that Eq. 6 corrected the estimate of bytes in flight.
@@ -374,6 +376,7 @@ impl Guard {
             split: stats.split,
             discarded: stats.discarded,
             passed: gate.passed.get(),
+            thinned: gate.thinned.get(),
             arrivals: gate.arrivals.get(),
             corrections: gate.corrections.get(),
             voided: gate.voided.get(),

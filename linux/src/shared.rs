@@ -207,6 +207,7 @@ mod tests {
             bytes,
             lost,
             passed,
+            thinned,
             corrections,
             voided,
             heartbeat,
@@ -243,6 +244,8 @@ mod tests {
             scale,
             tsval,
             hole_since,
+            run,
+            reserved,
         );
         same_layout!(Books, types::books, fresh, unguarded, overflow, not_tcp, fragments, malformed);
         assert_eq!(size_of::<FlowKey>(), 40, "struct flow_key");

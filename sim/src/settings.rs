@@ -34,6 +34,7 @@ pub fn pac(scenario: &Scenario) -> pac::Config {
         Scheme::RequestsOnly => config.hold = Hold::Requests,
         _ => {}
     }
+    config.thin_acks = scenario.scheme == Scheme::Credit && parameters.thin_acks;
     config.auto = parameters.auto;
     config.rate_mbps = scenario.network.rate.0 / 1_000_000;
     config.max_hold = parameters.max_hold.unwrap_or(config.max_hold);

@@ -38,7 +38,7 @@ fn data(seq: u32, ce: bool) -> Segment {
 fn passed(verdict: Verdict) -> Edit {
     match verdict {
         Verdict::Pass(edit) => edit,
-        Verdict::Hold | Verdict::Split(_) => panic!("held"),
+        Verdict::Hold | Verdict::Split(_) | Verdict::Discard => panic!("held"),
     }
 }
 
@@ -286,7 +286,7 @@ proptest! {
             match verdict {
                 Some(Verdict::Pass(edit)) => prop_assert!(edit.window.is_none_or(|window| u32::from(window) >= MSS)),
                 Some(Verdict::Hold) => { held.insert(packet.0, now); }
-                Some(Verdict::Split(_)) => prop_assert!(false, "HWatch keeps no copies"),
+                Some(Verdict::Split(_) | Verdict::Discard) => prop_assert!(false, "HWatch neither copies nor drops"),
                 None => {}
             }
             while let Some(action) = host.poll_action(now) {

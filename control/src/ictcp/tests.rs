@@ -54,7 +54,7 @@ impl Host {
         self.ictcp.handle_ingress(self.now, id, &segment);
         match self.ictcp.handle_egress(self.now, id, &ack, PacketId(0)) {
             Verdict::Pass(edit) => edit.window.unwrap_or(ack.window),
-            Verdict::Hold | Verdict::Split(_) => unreachable!("ICTCP holds nothing"),
+            Verdict::Hold | Verdict::Split(_) | Verdict::Discard => unreachable!("ICTCP holds nothing"),
         }
     }
 

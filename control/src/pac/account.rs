@@ -74,6 +74,8 @@ pub enum Decision {
     Hold(Outgoing),
     /// Yes, with this change but without a grant; a bare copy waits for that.
     Split(Edit, Outgoing),
+    /// It need not leave at all: the next ACK says what it says.
+    Discard,
 }
 
 /// What an outgoing segment triggers.
@@ -115,6 +117,7 @@ pub fn open(config: &Config, gate: &Gate, flow: &Flow, now: Time) {
     flow.rtt.set(0);
     flow.added_delay.set(0);
     flow.scale.set(0);
+    flow.run.set(0);
     flow.generation.add(1);
 }
 
@@ -223,6 +226,10 @@ fn receive(config: &Config, gate: &Gate, flow: &Flow, segment: &Segment, now: Ti
     gate.interval_frames.add(u64::from(segment.frames));
     let pause = now.since(Time(flow.last_active.get())).0;
     flow.last_active.set(now.0);
+    if pause > config.silence.0 {
+        flow.run.set(0);
+    }
+    flow.run.add(segment.payload);
     if flow.flags.any(flag::ASKED) {
         flow.flags.lower(flag::ASKED);
         gate.response_delay.set(smooth(gate.response_delay.get(), pause.min(LONGEST_RTT)));
@@ -263,12 +270,14 @@ fn receive(config: &Config, gate: &Gate, flow: &Flow, segment: &Segment, now: Ti
         flow.flags.put(flag::STOPPED, segment.flags.has(Flags::PSH) && credit::stopped_short(flow, segment.payload));
         if segment.flags.has(Flags::FIN) {
             flow.flags.raise(flag::CLOSING | flag::PEER_DONE);
+            end_response(gate, flow);
         }
         if has_no_more(config, gate, flow) {
             void(gate, flow);
             disengage(gate, flow);
         } else if engage(gate, flow) && credit::governs(config, flow) {
             // Nobody asked: the sender uses an edge that it had kept.
+            flow.run.set(segment.payload);
             owe(gate, flow, flow.wire(u64::from(credit::remaining(flow, end))));
         }
     } else {
@@ -310,6 +319,7 @@ fn end_response(gate: &Gate, flow: &Flow) {
         gate.usual_response.set(size);
         flow.last_response.set(u32::try_from(size).unwrap_or(u32::MAX));
     }
+    flow.run.set(0);
     flow.interval_start.set(0);
     flow.last_bandwidth.set(0);
 }
@@ -353,6 +363,10 @@ pub fn egress(config: &Config, gate: &Gate, flow: &Flow, segment: &Segment, now:
     }
     flow.last_seen.set(now.0);
     let out = classify(config, gate, flow, segment, now);
+    if out.is_some_and(|out| config.thin_acks && credit::is_superfluous(config, flow, &out)) {
+        gate.thinned.add(1);
+        return Decision::Discard;
+    }
     if let Some((value, _)) = segment.timestamps
         && config.rtt == RttMethod::Timestamps
         && flow.ts_start.get() == 0
@@ -470,6 +484,7 @@ fn classify(config: &Config, gate: &Gate, flow: &Flow, segment: &Segment, now: T
         if is_short(segment) { Class::Handshake } else { Class::Data }
     } else if segment.flags.has(Flags::FIN) {
         flow.flags.raise(flag::CLOSING);
+        end_response(gate, flow);
         Class::Data
     } else if segment.payload > 0 {
         data_class(config, gate, flow, segment, now)

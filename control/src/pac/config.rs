@@ -91,6 +91,8 @@ pub struct Config {
     /// Exact credit instead of estimates: charges are moves of the advertised right edge, and windows are lowered to the
     /// flow's share (see [`crate::credit`]).
     pub credit: bool,
+    /// Whether ACKs are left out where the next one will say it all (exact credit only, see [`crate::credit`]).
+    pub thin_acks: bool,
     /// What may be held.
     pub hold: Hold,
     /// Whether the buffer is not known: `buffer` is only the most that is ever tried, and the search for a budget begins with
@@ -130,6 +132,7 @@ impl Config {
             requests: Requests::Gate,
             long_turns: true,
             credit: false,
+            thin_acks: false,
             auto: false,
             hold: Hold::All,
             push_ends_response: true,
@@ -144,7 +147,7 @@ impl Config {
     /// Exact credit for a switch port of `buffer` bytes.
     #[must_use]
     pub const fn credit(buffer: u64) -> Self {
-        Self { credit: true, max_hold: Span::millis(100), ..Self::new(buffer) }
+        Self { credit: true, thin_acks: true, max_hold: Span::millis(100), ..Self::new(buffer) }
     }
 
     /// Checks that the values make sense together.

@@ -66,8 +66,9 @@ pub fn roll(config: &Config, gate: &Gate, now: Time) {
 fn forget_crowd(gate: &Gate, now: Time) {
     let elapsed = now.since(Time(gate.crowd_since.get())).0;
     if elapsed >= CROWD_STEP {
-        let crowd = if elapsed >= 10 * CROWD_STEP { 0 } else { gate.crowd.get() - gate.crowd.get() / 8 };
-        gate.crowd.set(crowd.max(gate.engaged.get()));
+        let crowd = gate.crowd.get();
+        let left = if elapsed >= 10 * CROWD_STEP { 0 } else { crowd.saturating_sub((crowd / 8).max(1)) };
+        gate.crowd.set(left.max(gate.engaged.get()));
         gate.crowd_since.set(now.0);
     }
 }

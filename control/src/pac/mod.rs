@@ -133,6 +133,7 @@ impl Policy for Pac {
         self.ensure(id);
         match account::egress(&self.config, &self.state.gate, &self.state.flows[id.0 as usize], segment, now) {
             Decision::Pass(edit) => Verdict::Pass(edit),
+            Decision::Discard => Verdict::Discard,
             Decision::Hold(out) => {
                 self.scheduler.enqueue(&self.config, &self.state, id, packet, out, now);
                 Verdict::Hold

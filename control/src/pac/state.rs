@@ -75,6 +75,8 @@ pub struct Gate {
     pub lost: U64,
     /// Segments that passed at once.
     pub passed: U64,
+    /// ACKs that were left out because the next one says it all.
+    pub thinned: U64,
     /// Times that Eq. 6 corrected the estimate.
     pub corrections: U64,
     /// Wire bytes that were charged and voided.
@@ -217,6 +219,10 @@ pub struct Flow {
     pub tsval: U32,
     /// When the first duplicate ACK of the present recovery left our TCP: the low 32 bits of ns.
     pub hole_since: U32,
+    /// Payload received since the flow last paused or was asked.
+    pub run: U32,
+    /// Keeps the size a multiple of the alignment.
+    pub reserved: U32,
 }
 
 impl Flow {

@@ -218,11 +218,17 @@ static __always_inline bool copy_to_ring(struct __sk_buff *skb, const struct out
 	return skb->len <= MAX_FRAME && copy_large(skb, out, id, now, wake);
 }
 
+/* Takes a packet off the wire without telling TCP of a loss. */
+static __always_inline int vanish(void)
+{
+	return settings.take == TAKE_STOLEN ? TC_ACT_STOLEN : bpf_redirect(0, 0);
+}
+
 static __always_inline int take_by_ring(struct __sk_buff *skb, const struct outgoing *out, __u32 id, __u64 now)
 {
 	if (!copy_to_ring(skb, out, id, now))
 		return TC_ACT_UNSPEC;
-	return settings.take == TAKE_STOLEN ? TC_ACT_STOLEN : bpf_redirect(0, 0);
+	return vanish();
 }
 
 static __always_inline int take_by_redirect(struct __sk_buff *skb, const struct outgoing *out, __u32 id, __u64 now)
@@ -306,6 +312,8 @@ int egress(struct __sk_buff *skb)
 	if (!flow)
 		return TC_ACT_UNSPEC;
 	decision = account_egress(flow, &packet.segment, now, &out);
+	if (decision == DECIDE_DISCARD)
+		return vanish();
 	if (decision != DECIDE_PASS) {
 		bool alive = since(now, get64(&gate.heartbeat)) <= settings.stale;
 

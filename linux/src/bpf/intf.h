@@ -80,6 +80,7 @@ struct gate {
 	__u64 bytes;
 	__u64 lost;
 	__u64 passed;
+	__u64 thinned;
 	__u64 corrections;
 	__u64 voided;
 	__u64 heartbeat;
@@ -115,6 +116,8 @@ struct flow {
 	__u32 scale;
 	__u32 tsval;
 	__u32 hole_since;
+	__u32 run;
+	__u32 reserved;
 };
 
 /* Books of the datapath itself, beside PAC's. */
@@ -159,7 +162,9 @@ struct settings {
 	__u8 credit;
 	/* What may be held: enum hold_what. */
 	__u8 hold;
-	__u8 reserved[3];
+	/* ACKs may be left out. */
+	__u8 thin_acks;
+	__u8 reserved[2];
 };
 
 enum hold_what {

@@ -21,6 +21,8 @@
 #define TURNS 4
 #define LEAST_SHARES 2
 #define LONGEST_TURN 48
+#define ABREAST 8
+#define MOST_LEFT_OUT 4
 #define BUDGETS_PER_TURN 64
 #define CROWD_STEP 100000000ull
 #define SWAP_TRIES 16
@@ -260,7 +262,7 @@ static __always_inline void forget_crowd(__u64 now)
 
 	if (elapsed < CROWD_STEP)
 		return;
-	crowd = elapsed >= 10 * CROWD_STEP ? 0 : crowd - crowd / 8;
+	crowd = elapsed >= 10 * CROWD_STEP ? 0 : saturating_sub(crowd, max_u64(crowd / 8, 1));
 	set64(&gate.crowd, max_u64(crowd, get64(&gate.engaged)));
 	set64(&gate.crowd_since, now);
 }
@@ -443,12 +445,17 @@ static __always_inline __u64 turn(void)
 	return max_u64(get64(&gate.threshold) * BUDGETS_PER_TURN, get64(&gate.smooth_bandwidth) * LONGEST_TURN);
 }
 
+static __always_inline bool abreast(void)
+{
+	return get64(&gate.crowd) <= ABREAST;
+}
+
 static __always_inline __u32 share(const struct flow *flow)
 {
 	__u64 mss = max_u32(get32(&flow->mss), 1);
-	__u64 engaged = get64(&gate.engaged);
-	__u64 part = get64(&gate.threshold) / min_u64(max_u64(engaged, LEAST_SHARES), TURNS);
-	__u64 wire = min_u64(part, turn() / max_u64(get64(&gate.crowd), 1));
+	__u64 crowd = get64(&gate.crowd), shares = abreast() ? crowd : min_u64(get64(&gate.engaged), TURNS);
+	__u64 part = get64(&gate.threshold) / max_u64(shares, LEAST_SHARES);
+	__u64 wire = min_u64(part, turn() / max_u64(crowd, 1));
 	__u64 payload = wire * mss / (mss + get32(&flow->header));
 
 	return min_u64(max_u64(payload / mss, LEAST_SEGMENTS) * mss, 1u << 30);
@@ -512,6 +519,21 @@ static __always_inline bool can_go_on(const struct flow *flow, __u32 ack)
 	return remaining(flow, ack) >= LEAST_SEGMENTS * get32(&flow->mss);
 }
 
+static __always_inline bool is_superfluous(const struct flow *flow, const struct outgoing *out)
+{
+	__u32 limit = get32(&flow->mss) * (any_flag(flow, FLOW_REDUCED) ? 2 : MOST_LEFT_OUT), window, run;
+
+	if (!governs(flow) || out->class != CLASS_ACK || out->ece || out->repeated || get32(&flow->held) > 0)
+		return false;
+	if (any_flag(flow, FLOW_PUSHED | FLOW_RECOVERING | FLOW_PEER_DONE | FLOW_OVERTAKEN) ||
+	    get32(&flow->received) != out->ack || !can_go_on(flow, out->ack))
+		return false;
+	window = remaining(flow, out->ack);
+	run = get32(&flow->run);
+	limit = min_u64(limit, min_u64(run / 4, window / 2));
+	return run >= window && ahead_of(out->ack, get32(&flow->released_ack)) < limit;
+}
+
 static __always_inline __u32 in_units(__u32 bytes, __u32 shift)
 {
 	return ((bytes >> (shift & 15)) + !!(bytes & ((1u << (shift & 15)) - 1))) << (shift & 15);
@@ -538,7 +560,7 @@ static __always_inline __u32 least(const struct flow *flow, const struct outgoin
 static __always_inline __u32 grant(const struct flow *flow, const struct outgoing *out)
 {
 	bool may_have_ended = any_flag(flow, FLOW_STOPPED) && out->ack == get32(&flow->received);
-	bool among_many = out->class == CLASS_REQUEST && get64(&gate.engaged) > TURNS;
+	bool among_many = out->class == CLASS_REQUEST && get64(&gate.engaged) > TURNS && !abreast();
 
 	if (out->class == CLASS_HANDSHAKE && !any_flag(flow, FLOW_HALF_OPEN) && !out->data && crowded(flow))
 		return out->ack;
@@ -622,6 +644,7 @@ SUBPROGRAM int open_flow(struct flow *flow, __u64 now)
 	set32(&flow->rtt, 0);
 	set32(&flow->added_delay, 0);
 	set32(&flow->scale, 0);
+	set32(&flow->run, 0);
 	add32(&flow->generation, 1);
 	return 0;
 }
@@ -663,6 +686,7 @@ static __always_inline void end_response(struct flow *flow)
 		set64(&gate.usual_response, size);
 		set32(&flow->last_response, size > ~0u ? ~0u : size);
 	}
+	set32(&flow->run, 0);
 	set64(&flow->interval_start, 0);
 	set64(&flow->last_bandwidth, 0);
 }
@@ -714,6 +738,9 @@ SUBPROGRAM int receive(struct flow *flow, const struct segment *segment, __u64 n
 	add64(&gate.interval_frames, segment->frames);
 	pause = since(now, get64(&flow->last_active));
 	set64(&flow->last_active, now);
+	if (pause > settings.silence)
+		set32(&flow->run, 0);
+	set32(&flow->run, get32(&flow->run) + segment->payload);
 	if (any_flag(flow, FLOW_ASKED)) {
 		lower_flags(flow, FLOW_ASKED);
 		set64(&gate.response_delay, smooth(get64(&gate.response_delay), min_u64(pause, LONGEST_RTT)));
@@ -744,12 +771,15 @@ SUBPROGRAM int receive(struct flow *flow, const struct segment *segment, __u64 n
 		note_flight(flow, end);
 		put_flags(flow, FLOW_PUSHED, segment->flags & PSH);
 		put_flags(flow, FLOW_STOPPED, segment->flags & PSH && stopped_short(flow, segment->payload));
-		if (segment->flags & FIN)
+		if (segment->flags & FIN) {
 			raise_flags(flow, FLOW_CLOSING | FLOW_PEER_DONE);
+			end_response(flow);
+		}
 		if (has_no_more(flow)) {
 			void_debt(flow);
 			disengage(flow);
 		} else if (engage(flow) && governs(flow)) {
+			set32(&flow->run, segment->payload);
 			owe(flow, flow_wire(flow, remaining(flow, end)));
 		}
 	} else {
@@ -1035,6 +1065,7 @@ SUBPROGRAM int classify(struct flow *flow, const struct segment *segment, __u64 
 		class = is_short(segment) ? CLASS_HANDSHAKE : CLASS_DATA;
 	} else if (segment->flags & FIN) {
 		raise_flags(flow, FLOW_CLOSING);
+		end_response(flow);
 		class = CLASS_DATA;
 	} else if (segment->payload > 0) {
 		class = data_class(flow, segment, now);
@@ -1091,6 +1122,8 @@ enum decision {
 	DECIDE_HOLD,
 	/* It leaves, and a copy of it is held. */
 	DECIDE_SPLIT,
+	/* It need not leave at all. */
+	DECIDE_DISCARD,
 };
 
 /* What leaves has been charged; `out` says what is held. */
@@ -1123,6 +1156,11 @@ SUBPROGRAM int account_egress(struct flow *flow, const struct segment *segment, 
 	}
 	set64(&flow->last_seen, now);
 	out->class = classify(flow, segment, now, out);
+	/* Not without the daemon: what is left behind by a guard that is no more is a plain TCP. */
+	if (settings.thin_acks && is_superfluous(flow, out) && since(now, get64(&gate.heartbeat)) <= settings.stale) {
+		add64(&gate.thinned, 1);
+		return DECIDE_DISCARD;
+	}
 	if (settings.timestamps && segment->timestamps && get64(&flow->ts_start) == 0 &&
 	    get32(&flow->ts_value) != segment->tsval) {
 		set32(&flow->ts_value, segment->tsval);

@@ -128,7 +128,7 @@ struct options {
 	bool timestamps;
 };
 
-/* Options after the first aligned timestamps, in a buffer that a masked index cannot leave. */
+/* Options, in a buffer that a masked index cannot leave. */
 struct option_bytes {
 	__u8 at[64];
 };
@@ -193,16 +193,23 @@ static __always_inline bool ip_end(const struct __sk_buff *skb, __u32 offset, __
 	return ip->end <= skb->len && ip->end > offset;
 }
 
+static __always_inline void ipv4_addresses(const struct ipv4 *ip, bool ingress, struct flow_key *key)
+{
+	__be32 *local = (__be32 *)key->local, *remote = (__be32 *)key->remote;
+
+	local[0] = local[1] = remote[0] = remote[1] = 0;
+	local[2] = remote[2] = bpf_htonl(0xffff);
+	local[3] = ingress ? ip->destination : ip->source;
+	remote[3] = ingress ? ip->source : ip->destination;
+}
+
 SUBPROGRAM int parse_ipv4(struct __sk_buff *skb, __u32 offset, bool ingress, struct ip *out, struct flow_key *key)
 {
-	__be32 *local, *remote;
 	struct ipv4 ip;
 	__u32 length;
 
 	if (!out || !key)
 		return MALFORMED;
-	local = (__be32 *)key->local;
-	remote = (__be32 *)key->remote;
 	if (bpf_skb_load_bytes(skb, offset, &ip, sizeof(ip)))
 		return MALFORMED;
 	length = (ip.version_length & 0x0f) * 4;
@@ -216,10 +223,7 @@ SUBPROGRAM int parse_ipv4(struct __sk_buff *skb, __u32 offset, bool ingress, str
 		return MALFORMED;
 	out->tcp = offset + length;
 	out->ce = (ip.tos & 3) == 3;
-	local[0] = local[1] = remote[0] = remote[1] = 0;
-	local[2] = remote[2] = bpf_htonl(0xffff);
-	local[3] = ingress ? ip.destination : ip.source;
-	remote[3] = ingress ? ip.source : ip.destination;
+	ipv4_addresses(&ip, ingress, key);
 	return ACCEPTED;
 }
 
@@ -262,60 +266,31 @@ SUBPROGRAM int parse_ipv6(struct __sk_buff *skb, __u32 offset, bool ingress, str
 	return ACCEPTED;
 }
 
-SUBPROGRAM int parse_tcp(struct __sk_buff *skb, const struct ip *ip, bool ingress, struct packet *out)
+/* What a segment says whose headers have been found sound. */
+static __always_inline void describe_segment(const struct __sk_buff *skb, const struct ip *ip, const struct tcp *tcp,
+					     const struct options *options, bool ingress, struct packet *out)
 {
-	struct option_walk walk = {};
-	struct options *options = &walk.found;
-	__u32 length, payload, rest;
-	struct segment *segment;
-	struct tcp tcp;
+	struct segment *segment = &out->segment;
+	__u32 headers = ip->tcp + (tcp->offset >> 4) * 4;
 
-	if (!ip || !out)
-		return MALFORMED;
-	segment = &out->segment;
-	options->wscale = NO_WSCALE;
-	if (bpf_skb_load_bytes(skb, ip->tcp, &tcp, sizeof(tcp)))
-		return MALFORMED;
-	length = (tcp.offset >> 4) * 4;
-	payload = ip->tcp + length;
-	if (length < 20 || payload > ip->end)
-		return MALFORMED;
-	rest = length - 20;
-	if (rest == 12) {
-		/* What nearly every segment of a connection with timestamps looks like (RFC 7323 appendix A). */
-		if (bpf_skb_load_bytes(skb, ip->tcp + 20, &walk.bytes, 12))
-			return MALFORMED;
-		if (*(__be32 *)walk.bytes.at == bpf_htonl(0x0101080a)) {
-			options->tsval = be32_at(&walk.bytes, 4);
-			options->tsecr = be32_at(&walk.bytes, 8);
-			options->timestamps = true;
-			rest = 0;
-		}
-	}
-	if (rest > 0) {
-		if (rest > 40 || bpf_skb_load_bytes(skb, ip->tcp + 20, &walk.bytes, rest))
-			return MALFORMED;
-		walk.length = rest;
-		bpf_loop(40, walk_option, &walk, 0);
-	}
 	segment->tcp = ip->tcp;
-	segment->seq = bpf_ntohl(tcp.seq);
-	segment->ack = bpf_ntohl(tcp.ack);
-	segment->payload = ip->end - payload;
-	segment->window = bpf_ntohs(tcp.window);
-	segment->flags = tcp.flags;
+	segment->seq = bpf_ntohl(tcp->seq);
+	segment->ack = bpf_ntohl(tcp->ack);
+	segment->payload = ip->end - headers;
+	segment->window = bpf_ntohs(tcp->window);
+	segment->flags = tcp->flags;
 	segment->ce = ip->ce;
 	segment->sack = options->sack;
 	segment->dsack = options->lone_block && (__s32)(options->block_end - segment->ack) <= 0;
-	segment->mss = tcp.flags & SYN ? options->mss : 0;
-	segment->wscale = tcp.flags & SYN ? options->wscale : NO_WSCALE;
+	segment->mss = tcp->flags & SYN ? options->mss : 0;
+	segment->wscale = tcp->flags & SYN ? options->wscale : NO_WSCALE;
 	segment->timestamps = options->timestamps;
 	segment->tsval = options->tsval;
 	segment->tsecr = options->tsecr;
 
 	/* Headers this long are no aggregate's and the sum fits; the model saturates all the same. */
-	payload += ip->link + (skb->vlan_present ? sizeof(struct vlan_tag) : 0);
-	segment->header = payload > 0xffff ? 0xffff : payload;
+	headers += ip->link + (skb->vlan_present ? sizeof(struct vlan_tag) : 0);
+	segment->header = headers > 0xffff ? 0xffff : headers;
 	if (skb->gso_segs > 0) {
 		segment->frames = skb->gso_segs;
 	} else if (skb->gso_size > 0) {
@@ -325,9 +300,63 @@ SUBPROGRAM int parse_tcp(struct __sk_buff *skb, const struct ip *ip, bool ingres
 	} else {
 		segment->frames = 1;
 	}
-	out->key.local_port = bpf_ntohs(ingress ? tcp.destination : tcp.source);
-	out->key.remote_port = bpf_ntohs(ingress ? tcp.source : tcp.destination);
+	out->key.local_port = bpf_ntohs(ingress ? tcp->destination : tcp->source);
+	out->key.remote_port = bpf_ntohs(ingress ? tcp->source : tcp->destination);
+}
+
+SUBPROGRAM int parse_tcp(struct __sk_buff *skb, const struct ip *ip, bool ingress, struct packet *out)
+{
+	struct option_walk walk = { .found.wscale = NO_WSCALE };
+	__u32 length, rest;
+	struct tcp tcp;
+
+	if (!ip || !out)
+		return MALFORMED;
+	if (bpf_skb_load_bytes(skb, ip->tcp, &tcp, sizeof(tcp)))
+		return MALFORMED;
+	length = (tcp.offset >> 4) * 4;
+	if (length < 20 || ip->tcp + length > ip->end)
+		return MALFORMED;
+	rest = length - 20;
+	if (rest > 0) {
+		if (rest > 40 || bpf_skb_load_bytes(skb, ip->tcp + 20, &walk.bytes, rest))
+			return MALFORMED;
+		walk.length = rest;
+		bpf_loop(40, walk_option, &walk, 0);
+	}
+	describe_segment(skb, ip, &tcp, &walk.found, ingress, out);
 	return ACCEPTED;
+}
+
+/*
+ * What nearly every segment looks like: untagged IPv4 without options, TCP with nothing but timestamps, aligned as RFC 7323
+ * appendix A has it, all headers in the linear part. It is read in place, for each call of a helper costs as much as the
+ * rest. False is no verdict: `parse` looks again.
+ */
+static __always_inline bool parse_usual(struct __sk_buff *skb, bool ingress, struct packet *out)
+{
+	const void *data = (void *)(long)skb->data, *end = (void *)(long)skb->data_end;
+	const struct ethernet *ethernet = data;
+	const struct ipv4 *ipv4 = data + sizeof(*ethernet);
+	const struct tcp *tcp = (void *)(ipv4 + 1);
+	const __be32 *timestamps = (void *)(tcp + 1);
+	struct options options = { .wscale = NO_WSCALE, .timestamps = true };
+	struct ip ip = { .tcp = sizeof(*ethernet) + sizeof(*ipv4) };
+
+	if ((void *)(timestamps + 3) > end || skb->vlan_present)
+		return false;
+	if (ethernet->type != bpf_htons(ETHERTYPE_IPV4) || ipv4->version_length != 0x45 ||
+	    ipv4->protocol != PROTOCOL_TCP || ipv4->fragment & bpf_htons(0x3fff) || tcp->offset >> 4 != 8 ||
+	    timestamps[0] != bpf_htonl(0x0101080a))
+		return false;
+	if (!ip_end(skb, sizeof(*ethernet), bpf_ntohs(ipv4->total), &ip) || ip.tcp + 32 > ip.end)
+		return false;
+	ip.ce = (ipv4->tos & 3) == 3;
+	options.tsval = bpf_ntohl(timestamps[1]);
+	options.tsecr = bpf_ntohl(timestamps[2]);
+	ipv4_addresses(ipv4, ingress, &out->key);
+	describe_segment(skb, &ip, tcp, &options, ingress, out);
+	return true;
 }
 
 static __always_inline enum reject parse(struct __sk_buff *skb, bool ingress, struct packet *out)
@@ -338,6 +367,8 @@ static __always_inline enum reject parse(struct __sk_buff *skb, bool ingress, st
 	__be16 type;
 	int reject;
 
+	if (parse_usual(skb, ingress, out))
+		return ACCEPTED;
 	if (bpf_skb_load_bytes(skb, 0, &ethernet, sizeof(ethernet)))
 		return MALFORMED;
 	type = ethernet.type;

@@ -113,6 +113,7 @@ impl Replay {
                         self.names.insert(packet, name);
                         Ok(())
                     }
+                    (Verdict::Discard, Answer::Discard) => Ok(()),
                     (Verdict::Hold(_), Answer::Hold) => {
                         let name = self.pair.newest.ok_or("nothing was held")?;
                         self.names.insert(packet, name);

@@ -104,6 +104,8 @@ pub struct Pac {
     pub rtt: RttSource,
     /// Whether the budget is searched for, with the threshold as its cap, instead of given.
     pub auto: bool,
+    /// Whether exact credit leaves out ACKs that the next one makes superfluous.
+    pub thin_acks: bool,
     /// Segments that a new connection's sender is expected to send at once; `tcp.initial_window` when absent.
     pub initial_window: Option<u32>,
 }
@@ -118,6 +120,7 @@ impl Default for Pac {
             max_hold: None,
             rtt: RttSource::Handshake,
             auto: false,
+            thin_acks: true,
             initial_window: None,
         }
     }

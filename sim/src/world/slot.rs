@@ -31,6 +31,10 @@ impl<O: Observer> World<'_, O> {
                 apply(edit, &mut self.slab[handle]);
                 self.inject_now(handle);
             }
+            Verdict::Discard => {
+                let channel = self.paths[self.slab[handle].hop as usize].channel;
+                self.discard(self.now, handle, channel, DropReason::Scheme);
+            }
             Verdict::Hold => {
                 self.slab[handle].arrival = self.now;
                 slot.held += 1;

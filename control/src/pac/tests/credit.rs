@@ -190,15 +190,31 @@ fn a_push_at_the_edge_is_no_sign_of_the_end() {
 }
 
 #[test]
-fn a_request_among_many_brings_the_least_grant() {
+fn eight_flows_send_side_by_side() {
     let mut host = guard();
     for flow in 0..8 {
         host.connect(flow);
     }
+    host.pac.state.gate.crowd.set(8);
+    host.pac.state.gate.crowd_since.set(host.now.0);
     for flow in 0..8 {
+        let request = host.send(flow, request(1));
+        assert!(host.has_left(request));
+    }
+    let share = (BUDGET / 8 * u64::from(MSS) / FRAME) as u32 / MSS * MSS;
+    assert!((0..8).all(|flow| host.told(flow) == share.next_multiple_of(UNIT)));
+}
+
+#[test]
+fn a_request_among_many_brings_the_least_grant() {
+    let mut host = guard();
+    for flow in 0..9 {
+        host.connect(flow);
+    }
+    for flow in 0..9 {
         host.send(flow, request(1));
     }
-    assert_eq!(host.told(7), (2 * MSS).next_multiple_of(UNIT), "the share follows with the first data");
+    assert_eq!(host.told(8), (2 * MSS).next_multiple_of(UNIT), "the share follows with the first data");
 }
 
 #[test]

@@ -96,6 +96,7 @@ impl Host {
                 self.on_wire(packet, edit);
             }
             Verdict::Hold => {}
+            Verdict::Discard => self.discarded.push(packet),
         }
         self.poll();
         packet
@@ -184,3 +185,4 @@ mod charges;
 mod credit;
 mod holding;
 mod properties;
+mod thinning;
