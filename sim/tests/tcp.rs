@@ -302,6 +302,26 @@ fn a_retransmission_that_arrives_overtakes_the_end_of_the_window() {
 }
 
 #[test]
+fn an_acknowledgement_that_moves_the_window_may_tell_of_a_loss_too() {
+    // The first four ACKs are lost: the next one acknowledges four segments, and shows a hole behind them.
+    const LOST: [usize; 15] = [4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18];
+    let (mut segments, mut acks) = (lose(&LOST), 0);
+    let fate = move |sent: &Sent| {
+        if sent.from == 0 {
+            return segments(sent);
+        }
+        acks += u32::from(!sent.packet.flags.has(Flags::SYN));
+        if (1..=4).contains(&acks) { Fate::Lost } else { Fate::Arrives }
+    };
+    let settings = Tcp { sack: true, rack: true, timestamps: true, ..tcp(20) };
+    let pair = Pair::send(settings, 20, fate).run(Ps::millis(100));
+    assert_eq!((pair.readable, pair.retransmissions(), pair.timeouts.len()), (20 * MSS, 15, 0));
+    let told = pair.sent.iter().find(|sent| sent.from == 1 && sent.packet.sack_len > 0).map(|sent| sent.at + ONE_WAY);
+    let first = pair.data().find(|sent| sent.packet.is(Packet::RETRANSMISSION)).map(|sent| sent.at);
+    assert_eq!(first, told, "no probe has to ask");
+}
+
+#[test]
 fn a_probe_that_stood_in_for_a_loss_cuts_the_window_and_a_needless_one_does_not() {
     for timestamps in [false, true] {
         let settings = Tcp { sack: true, rack: true, timestamps, ..tcp(20) };
