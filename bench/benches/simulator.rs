@@ -1,7 +1,8 @@
 //! `make bench`: data packets delivered per second of wall time, events per packet and peak memory of each case.
 //!
 //! `cargo bench -p ackgate-bench -- 10g` runs the cases whose name contains `10g`; `--runs 9` takes the median of nine.
-//! Where senders time out, a delivered packet stands for several that were dropped: events per packet tell.
+//! Where senders time out, a delivered packet stands for several that were dropped: events and packets sent (ACKs
+//! included) for each that was delivered tell.
 //! Times on a busy or throttled machine say little: compare two versions by alternating runs on one core.
 
 use std::env;
@@ -37,8 +38,8 @@ fn main() -> anyhow::Result<()> {
     ensure!(!chosen.is_empty(), "no case has `{}` in its name", filter.unwrap_or_default());
 
     println!(
-        "{:<20} {:>12} {:>12} {:>12} {:>10} {:>9} {:>8} {:>10}",
-        "case", "packets/s", "least", "most", "events/pkt", "ns/event", "wall s", "peak MiB"
+        "{:<20} {:>12} {:>12} {:>12} {:>10} {:>9} {:>8} {:>8} {:>8} {:>10}",
+        "case", "packets/s", "least", "most", "events/pkt", "ns/event", "sent/pkt", "ns/sent", "wall s", "peak MiB"
     );
     for case in chosen {
         report(case.name, &mut repeat(case.name, runs)?);
@@ -68,12 +69,14 @@ fn report(name: &str, measured: &mut [Measured]) {
     let (fastest, median, slowest) = (measured[0], measured[measured.len() / 2], measured[measured.len() - 1]);
     let memory = measured.iter().map(|m| m.peak_kib).max().unwrap_or(0);
     println!(
-        "{name:<20} {:>12.0} {:>12.0} {:>12.0} {:>10.2} {:>9.1} {:>8.3} {:>10.1}",
+        "{name:<20} {:>12.0} {:>12.0} {:>12.0} {:>10.2} {:>9.1} {:>8.2} {:>8.1} {:>8.3} {:>10.1}",
         median.rate(),
         slowest.rate(),
         fastest.rate(),
         median.events as f64 / median.packets as f64,
         median.wall_s * 1e9 / median.events as f64,
+        median.sent as f64 / median.packets as f64,
+        median.wall_s * 1e9 / median.sent as f64,
         median.wall_s,
         memory as f64 / 1024.0
     );

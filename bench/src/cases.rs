@@ -12,12 +12,14 @@ pub struct Case {
 }
 
 /// All tasks, in the order of the table.
-pub const ALL: [Case; 10] = [
+pub const ALL: [Case; 12] = [
     Case { name: "1g-newreno-100", scenario: || pac_1g(100) },
     Case { name: "10g-newreno-32", scenario: || pac_10g(32) },
     Case { name: "10g-newreno-256", scenario: || pac_10g(256) },
     Case { name: "1g-dctcp-32", scenario: dctcp_1g },
-    Case { name: "10g-vasudevan-2048", scenario: vasudevan_10g },
+    Case { name: "10g-vasudevan-2048", scenario: || vasudevan_10g(2_048) },
+    Case { name: "10g-vasudevan-100", scenario: || Scenario { rounds: 20, ..vasudevan_10g(100) } },
+    Case { name: "10g-vasudevan-10000", scenario: || Scenario { rounds: 20, ..vasudevan_10g(10_000) } },
     Case { name: "1g-newreno-10000", scenario: || Scenario { rounds: 5, ..pac_1g(10_000) } },
     Case { name: "10g-newreno-100", scenario: || pac_10g(100) },
     Case { name: "10g-newreno-10000", scenario: || Scenario { rounds: 5, ..pac_10g(10_000) } },
@@ -56,9 +58,9 @@ fn dctcp_1g() -> Scenario {
     scenario
 }
 
-/// Vasudevan Fig. 11: 2048 senders, 10 Gb/s, 20 us, 32 KB, 200 blocks of 40 MB, RTOmin 20 us.
-fn vasudevan_10g() -> Scenario {
-    let mut scenario = pac_10g(2_048);
+/// Vasudevan Fig. 11: up to 2048 senders, 10 Gb/s, 20 us, 32 KB, 200 blocks of 40 MB, RTOmin 20 us.
+fn vasudevan_10g(senders: u32) -> Scenario {
+    let mut scenario = pac_10g(senders);
     scenario.rounds = 200;
     scenario.network.rtt = Span::micros(20);
     scenario.switch.buffer = Capacity::Bytes(32_000);

@@ -12,6 +12,8 @@ use serde::{Deserialize, Serialize};
 pub struct Measured {
     /// Data packets that reached a receiver's TCP.
     pub packets: u64,
+    /// Packets that left TCP, ACKs and those that were dropped included.
+    pub sent: u64,
     /// Events that the simulator's core handled.
     pub events: u64,
     /// Wall-clock time of the run, in seconds.
@@ -31,6 +33,7 @@ impl Measured {
         let report = ackgate_sim::run(scenario, &mut Nobody)?;
         Ok(Self {
             packets: report.packets_delivered,
+            sent: report.packets.sent,
             events: report.events,
             wall_s: report.wall_s,
             peak_kib: peak_kib()?,
