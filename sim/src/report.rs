@@ -68,7 +68,8 @@ pub struct Report {
     pub packets_delivered: u64,
     /// Every packet, ACKs and handshakes included, from leaving TCP: `sent = arrived + dropped + queued`, exactly.
     pub packets: Packets,
-    /// Wall-clock time of the run in seconds: the one figure that differs between equal runs.
+    /// Wall-clock time from the first event on in seconds, without the laying out of the network: the one figure that
+    /// differs between equal runs.
     pub wall_s: f64,
 }
 

@@ -1,9 +1,9 @@
 //! The event queue: what happens next, in O(1) for network events.
 //!
 //! DESIGN NOTES
-//! 1. Two wheels and an overflow. The near wheel's slots are about a packet time wide and hold what is due within the
-//!    present *span* (one slot of the far wheel); the far wheel holds the next thousand spans; whatever is later waits in
-//!    a heap. A binary heap for everything would cost a cache-missing sift per event; here an event stays where it was
+//! 1. Two wheels and an overflow. The near wheel's slots are some part of a packet time wide and hold what is due within
+//!    the present *span* (one slot of the far wheel); the far wheel holds the next thousand spans; whatever is later waits
+//!    in a heap. A binary heap for everything would cost a cache-missing sift per event; here an event stays where it was
 //!    written, and is relinked at most twice.
 //! 2. A slot is a linked list of nodes in a pool, last in first. When the clock reaches a slot its list is sorted and
 //!    becomes `current`. So order is exact to the picosecond although slots are coarse.
@@ -56,10 +56,10 @@ pub struct EventQueue {
 }
 
 impl EventQueue {
-    /// A queue for events that are typically `spacing` apart.
+    /// A queue with slots about `width` wide: events that are closer together have to be sorted.
     #[must_use]
-    pub fn new(spacing: Ps) -> Self {
-        let shift = spacing.0.max(1).ilog2().clamp(10, 30);
+    pub fn new(width: Ps) -> Self {
+        let shift = width.0.max(1).ilog2().clamp(10, 30);
         Self {
             shift,
             free: NIL,
@@ -103,15 +103,19 @@ impl EventQueue {
         Some((Ps(node.time), node.event))
     }
 
-    /// The event that comes `ahead` after the next one, as far as that is known already.
+    /// What will happen next, as far as that is known already: slot by slot in order, within a slot to come in any.
     #[inline]
-    #[must_use]
-    pub fn upcoming(&self, ahead: usize) -> Option<u32> {
-        let mut node = self.pool.get(self.current as usize)?;
-        for _ in 0..ahead {
-            node = self.pool.get(node.next as usize)?;
-        }
-        Some(node.event)
+    pub fn upcoming(&self) -> impl Iterator<Item = u32> {
+        let (mut at, mut index) = (self.current, self.slot as usize % NEAR);
+        std::iter::from_fn(move || {
+            if at == NIL {
+                index = next_set(&self.near_map, index)?;
+                at = self.near[index];
+            }
+            let node = &self.pool[at as usize];
+            at = node.next;
+            Some(node.event)
+        })
     }
 
     /// For an event that is not due in one of the next slots of this span.
@@ -324,7 +328,7 @@ impl EventQueue {
 #[inline]
 fn next_set(map: &[u64], index: usize) -> Option<usize> {
     let mut word = index / 64;
-    let mut bits = map[word] & (!0 << (index % 64)) & !(1 << (index % 64));
+    let mut bits = map[word] & (!1 << (index % 64));
     loop {
         if bits != 0 {
             return Some(word * 64 + bits.trailing_zeros() as usize);

@@ -31,8 +31,6 @@ pub struct Offer {
     pub arrival: Ps,
     /// When it no longer fills the buffer: now, if it does not wait.
     pub leaves: Ps,
-    /// Marked CE here.
-    pub marked: bool,
 }
 
 /// A frame that was not.
@@ -207,18 +205,37 @@ impl Channel {
         self.bytes += u64::from(frame);
         self.frames += 1;
         self.free_at = now + self.transmission(frame);
-        Some(Offer { start: now, arrival: self.free_at + self.delay, leaves: now, marked: false })
+        Some(Offer { start: now, arrival: self.free_at + self.delay, leaves: now })
+    }
+
+    /// Whether a frame that [`send_at_once`](Self::send_at_once) does not send only has to [`wait`](Self::wait).
+    #[inline]
+    #[must_use]
+    pub fn is_plain(&self) -> bool {
+        self.plain
+    }
+
+    /// A frame arrives at a plain channel whose transmitter is not free.
+    ///
+    /// # Errors
+    /// Why it is dropped.
+    #[inline(never)]
+    pub fn wait(&mut self, now: Ps, packet: &mut Packet, random: &mut Random) -> Result<Offer, Refusal> {
+        self.offer_as::<true>(now, packet, u64::MAX, random)
     }
 
     /// A frame arrives at the queue. `pool_left` is what a shared memory still has.
     ///
     /// # Errors
     /// Why it is dropped.
-    #[inline]
-    pub fn offer(&mut self, now: Ps, packet: &Packet, pool_left: u64, random: &mut Random) -> Result<Offer, Refusal> {
-        if self.plain && self.free_at > now {
-            return self.offer_as::<true>(now, packet, u64::MAX, random);
-        }
+    #[inline(never)]
+    pub fn offer(
+        &mut self,
+        now: Ps,
+        packet: &mut Packet,
+        pool_left: u64,
+        random: &mut Random,
+    ) -> Result<Offer, Refusal> {
         self.offer_as::<false>(now, packet, pool_left, random)
     }
 
@@ -227,7 +244,7 @@ impl Channel {
     fn offer_as<const BUSY: bool>(
         &mut self,
         now: Ps,
-        packet: &Packet,
+        packet: &mut Packet,
         pool_left: u64,
         random: &mut Random,
     ) -> Result<Offer, Refusal> {
@@ -252,8 +269,10 @@ impl Channel {
             self.queue.counters.drops += 1;
             return Err(Refusal::Early);
         }
-        let marked = decision == Decision::Mark;
-        self.queue.counters.marks += u64::from(marked);
+        if decision == Decision::Mark {
+            packet.bits |= Packet::CE;
+            self.queue.counters.marks += 1;
+        }
         let leaves = if count_transmitting { end } else { start };
         if waits {
             self.queue.keep(now, leaves, frame);
@@ -261,7 +280,7 @@ impl Channel {
         self.bytes += u64::from(frame);
         self.frames += 1;
         self.free_at = end;
-        Ok(Offer { start, arrival: end + self.delay, leaves, marked })
+        Ok(Offer { start, arrival: end + self.delay, leaves })
     }
 
     /// What happened so far.

@@ -57,6 +57,8 @@ pub struct TcpConfig {
     pub rwnd: u64,
     /// Window scale shift.
     pub wscale: u8,
+    /// The window field that stands for `rwnd`.
+    pub window_field: u16,
     /// RFC 7323 timestamps.
     pub timestamps: bool,
     /// RFC 5681 §4.1.
@@ -67,6 +69,8 @@ pub struct TcpConfig {
     pub timer_jitter: Ps,
     /// Bytes of a frame before and behind TCP's options and payload; M21TCP-A's field is among them.
     pub header: u8,
+    /// The same with the TCP header of a segment without SACK blocks.
+    pub full_header: u8,
     /// Bytes of M21TCP-A's field, 0 when there is none.
     pub field: u8,
     /// M21TCP-A's cap.
@@ -83,6 +87,7 @@ impl TcpConfig {
         let ecn = ecn.with(cc);
         let cap = if scenario.scheme == Scheme::M21 { settings::m21_cap(scenario).ok() } else { None };
         let field = if cap.is_some() { settings::m21_field(scenario).bytes() } else { 0 };
+        let header = u8::try_from(20 + scenario.network.framing.in_buffer() + field).unwrap_or(u8::MAX);
         Self {
             mss,
             announced_mss: u16::try_from(tcp.mss).unwrap_or(u16::MAX),
@@ -120,11 +125,13 @@ impl TcpConfig {
             dctcp_min: segments(tcp.dctcp_min_window.max(1)),
             rwnd: tcp.rwnd,
             wscale: tcp.shift(),
+            window_field: u16::try_from(tcp.rwnd >> tcp.shift()).unwrap_or(u16::MAX),
             timestamps: tcp.timestamps,
             idle_restart: tcp.idle_restart,
             validate_window: tcp.validate_window,
             timer_jitter: Ps::from_span(scenario.host.timer_jitter),
-            header: u8::try_from(20 + scenario.network.framing.in_buffer() + field).unwrap_or(u8::MAX),
+            header,
+            full_header: header.saturating_add(if tcp.timestamps { 32 } else { 20 }),
             field: u8::try_from(field).unwrap_or(u8::MAX),
             cap,
         }

@@ -52,6 +52,12 @@ pub struct Endpoint {
     pub sender: Sender,
 }
 
+/// One line each of what a segment touches: what was received, and three of the sender.
+const _: () = {
+    assert!(std::mem::offset_of!(Endpoint, sender) == 64);
+    assert!(Sender::RARELY_TOUCHED_FROM == 192);
+};
+
 impl Endpoint {
     /// A closed end.
     #[must_use]
@@ -80,7 +86,8 @@ impl Endpoint {
     #[inline]
     #[must_use]
     pub fn deadline(&self) -> Ps {
-        self.sender.deadline.min(self.sender.turn_at).min(self.sender.tail_at).min(self.receiver.ack_deadline)
+        let deadline = self.sender.deadline.min(self.receiver.ack_deadline);
+        if self.sender.more_timers { deadline.min(self.sender.turn_at).min(self.sender.tail_at) } else { deadline }
     }
 
     /// A segment arrives.
@@ -89,7 +96,7 @@ impl Endpoint {
         let mut arrived = Arrived::default();
         if config.cap.is_some() {
             if packet.is_stamped() {
-                self.receiver.echo.handle_packet(packet.senders);
+                self.receiver.aside.echo.handle_packet(packet.senders);
             } else {
                 self.sender.handle_number(packet.senders);
             }
@@ -114,6 +121,7 @@ impl Endpoint {
     }
 
     /// Returns whether the segment is to be looked at further.
+    #[cold]
     fn handle_handshake(
         &mut self,
         now: Ps,
@@ -207,7 +215,7 @@ impl Endpoint {
             self.receiver.ece = !self.receiver.ece;
             self.bare_ack(now, config, packet);
             self.receiver.ece = !self.receiver.ece;
-            packet.ack = number_of(self.receiver.irs, self.receiver.early_ack);
+            packet.ack = number_of(self.receiver.irs, self.receiver.aside.early_ack);
             self.receiver.ack_now = due;
             return true;
         }
@@ -216,7 +224,6 @@ impl Endpoint {
             packet.payload = chunk.len;
             packet.bits |= chunk.bits;
             self.receiver.stamp(packet, config);
-            packet.header = config.header + packet.tcp_header();
             return true;
         }
         if self.receiver.ack_now {
@@ -226,6 +233,7 @@ impl Endpoint {
         false
     }
 
+    #[cold]
     fn poll_syn(&mut self, now: Ps, config: &TcpConfig, random: &mut Random, packet: &mut Packet) -> bool {
         if !self.syn_now {
             return false;
@@ -254,11 +262,10 @@ impl Endpoint {
         true
     }
 
-    #[inline]
+    #[inline(always)]
     fn bare_ack(&mut self, now: Ps, config: &TcpConfig, packet: &mut Packet) {
         self.begin(now, self.sender.max, Flags::ACK, config, packet);
         self.receiver.stamp(packet, config);
-        packet.header = config.header + packet.tcp_header();
     }
 
     /// What every segment begins with.

@@ -11,9 +11,9 @@ use crate::engine::{Ps, Random};
 use crate::net::{Packet, SACK_BLOCKS};
 use crate::scenario::CongestionControl;
 
-/// What has arrived, and what the other end has yet to be told.
+/// What has arrived, and what the other end has yet to be told. Here is what every segment touches.
 #[repr(C)]
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Receiver {
     /// Next offset expected in order.
     pub nxt: u64,
@@ -21,8 +21,6 @@ pub struct Receiver {
     last_ack: u64,
     /// When a waiting ACK must go, [`Ps::NEVER`] when none waits.
     pub(super) ack_deadline: Ps,
-    /// Ranges beyond a gap, the most recently touched first.
-    beyond: Vec<(u64, u64)>,
     /// The peer's initial sequence number.
     pub(super) irs: u32,
     /// TSval to echo.
@@ -31,14 +29,25 @@ pub struct Receiver {
     unacked: u8,
     /// An ACK is due now.
     pub(super) ack_now: bool,
-    /// Before it, one for what came up to `early_ack` with the other CE state (DCTCP).
+    /// Before it, one for what came up to [`Aside::early_ack`] with the other CE state (DCTCP).
     pub(super) early_ack_now: bool,
     /// ECE is to be set: until CWR (RFC 3168), or while CE arrives (DCTCP).
     pub(super) ece: bool,
-    /// The peer's FIN has been seen, at `fin_at`.
+    /// The peer's FIN has been seen, at [`Aside::fin_at`].
     fin_seen: bool,
     /// And reached.
     pub(super) finished: bool,
+    /// Something is here beyond a gap.
+    gap: bool,
+    /// The rest.
+    pub(super) aside: Box<Aside>,
+}
+
+/// What few segments touch.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Aside {
+    /// Ranges beyond a gap, the most recently touched first.
+    beyond: Vec<(u64, u64)>,
     pub(super) early_ack: u64,
     fin_at: u64,
     /// M21TCP-A's number of senders, for the next ACK.
@@ -49,7 +58,21 @@ pub struct Receiver {
 
 impl Receiver {
     pub(super) fn new() -> Self {
-        Self { ack_deadline: Ps::NEVER, ..Self::default() }
+        Self {
+            nxt: 0,
+            last_ack: 0,
+            ack_deadline: Ps::NEVER,
+            irs: 0,
+            ts_recent: 0,
+            unacked: 0,
+            ack_now: false,
+            early_ack_now: false,
+            ece: false,
+            fin_seen: false,
+            finished: false,
+            gap: false,
+            aside: Box::default(),
+        }
     }
 
     /// Data, or a FIN, arrives. Returns the bytes that became readable.
@@ -65,7 +88,7 @@ impl Receiver {
         }
         if packet.flags.has(Flags::FIN) {
             self.fin_seen = true;
-            self.fin_at = end;
+            self.aside.fin_at = end;
         }
         if end > self.nxt && start > self.nxt {
             self.keep(start, end);
@@ -80,16 +103,16 @@ impl Receiver {
         if config.delayed_ack_adaptive
             && let Some(longest) = config.delayed_ack
         {
-            self.arrivals.handle_arrival(now.to_time(), longest.to_span());
+            self.aside.arrivals.handle_arrival(now.to_time(), longest.to_span());
         }
         let before = self.nxt;
         self.nxt = self.nxt.max(end);
-        let filled = !self.beyond.is_empty();
+        let filled = self.gap;
         if filled {
             self.fill();
         }
         let readable = self.nxt - before;
-        if self.fin_seen && self.fin_at == self.nxt && !self.finished {
+        if self.fin_seen && self.aside.fin_at == self.nxt && !self.finished {
             self.finished = true;
             self.nxt += 1;
             self.ack_now = true;
@@ -98,7 +121,7 @@ impl Receiver {
         match config.delayed_ack {
             Some(longest) if !filled && self.unacked < 2 && !self.ack_now => {
                 let delay = if config.delayed_ack_adaptive {
-                    Ps::from_span(self.arrivals.delay(longest.to_span()))
+                    Ps::from_span(self.aside.arrivals.delay(longest.to_span()))
                 } else {
                     longest
                 };
@@ -120,7 +143,7 @@ impl Receiver {
                 // RFC 8257 §3.2: what came before is acknowledged with the state that it came with.
                 if self.unacked > 0 {
                     self.early_ack_now = true;
-                    self.early_ack = self.nxt;
+                    self.aside.early_ack = self.nxt;
                 }
                 // The early ACK is sent with the old state; see `Endpoint::poll_transmit`.
                 self.ece = ce;
@@ -134,8 +157,9 @@ impl Receiver {
         }
     }
 
+    #[inline(never)]
     fn keep(&mut self, mut start: u64, mut end: u64) {
-        self.beyond.retain(|&(from, to)| {
+        self.aside.beyond.retain(|&(from, to)| {
             let apart = from > end || to < start;
             if !apart {
                 start = start.min(from);
@@ -143,41 +167,46 @@ impl Receiver {
             }
             apart
         });
-        self.beyond.insert(0, (start, end));
+        self.aside.beyond.insert(0, (start, end));
+        self.gap = true;
     }
 
     /// Moves on over ranges that are now in order.
+    #[inline(never)]
     fn fill(&mut self) {
-        while let Some(at) = self.beyond.iter().position(|&(from, _)| from <= self.nxt) {
-            let (_, to) = self.beyond.remove(at);
+        let beyond = &mut self.aside.beyond;
+        while let Some(at) = beyond.iter().position(|&(from, _)| from <= self.nxt) {
+            let (_, to) = beyond.remove(at);
             self.nxt = self.nxt.max(to);
         }
+        self.gap = !beyond.is_empty();
     }
 
     /// Whether the peer's segment at `offset` is here, in order or beyond a gap.
     #[must_use]
     pub fn has(&self, offset: u64) -> bool {
-        offset < self.nxt || self.beyond.iter().any(|&(from, to)| from <= offset && offset < to)
+        offset < self.nxt || self.gap && self.aside.beyond.iter().any(|&(from, to)| from <= offset && offset < to)
     }
 
     /// The ACK fields of a segment that is about to be sent.
     #[inline]
     pub(super) fn stamp(&mut self, packet: &mut Packet, config: &TcpConfig) {
         packet.ack = number_of(self.irs, self.nxt);
-        packet.window = u16::try_from(config.rwnd >> config.wscale).unwrap_or(u16::MAX);
+        packet.window = config.window_field;
         if self.ece {
             packet.flags |= Flags::ECE;
         }
-        if packet.payload == 0 {
-            packet.senders = self.echo.number();
+        if config.cap.is_some() && packet.payload == 0 {
+            packet.senders = self.aside.echo.number();
         }
-        if config.sack && !self.beyond.is_empty() {
-            let blocks = self.beyond.iter().take(SACK_BLOCKS);
+        if config.sack && self.gap {
+            let blocks = self.aside.beyond.iter().take(SACK_BLOCKS);
             for (slot, &(from, to)) in packet.sack.iter_mut().zip(blocks) {
                 *slot = (number_of(self.irs, from), number_of(self.irs, to));
                 packet.sack_len += 1;
             }
         }
+        packet.header = if packet.sack_len > 0 { config.header + packet.tcp_header() } else { config.full_header };
         self.last_ack = self.nxt;
         self.ack_now = false;
         self.ack_deadline = Ps::NEVER;

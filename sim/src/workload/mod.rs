@@ -160,15 +160,16 @@ impl<O: Observer> World<'_, O> {
     #[inline]
     pub(crate) fn read(&mut self, connection: u32, side: Side, group: u16, bytes: u64) {
         let group = u32::from(group);
+        let Group { first, main, kind, .. } = &mut self.groups[group as usize];
         if side == Side::Receiver {
-            if self.groups[group as usize].main {
-                self.tally.main_bytes += bytes;
-            } else {
-                self.tally.background_bytes += bytes;
-            }
+            *(if *main { &mut self.tally.main_bytes } else { &mut self.tally.background_bytes }) += bytes;
         }
-        match self.groups[group as usize].kind {
-            Kind::Rounds(_) => self.read_in_round(group, connection, side, bytes),
+        match kind {
+            Kind::Rounds(rounds) => {
+                if rounds.read(connection - *first, side, bytes) {
+                    self.member_read_all(group, connection, side);
+                }
+            }
             Kind::Flows(_) => self.read_in_flow(group, connection, side, bytes),
             Kind::Long(_) | Kind::OnOff(_) => {}
         }

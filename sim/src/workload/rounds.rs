@@ -75,6 +75,15 @@ impl Rounds {
         }
     }
 
+    /// A member's end has read `bytes`: whether that was all that it waits for.
+    #[inline]
+    pub(super) fn read(&mut self, member: u32, side: Side, bytes: u64) -> bool {
+        let member = &mut self.members[member as usize];
+        let left = if side == Side::Sender { &mut member.asked } else { &mut member.left };
+        *left = left.saturating_sub(bytes);
+        *left == 0
+    }
+
     pub(super) fn timed_out(&mut self) {
         self.saw_timeout = true;
     }
@@ -181,22 +190,15 @@ impl<O: Observer> World<'_, O> {
         }
     }
 
-    #[inline]
-    pub(super) fn read_in_round(&mut self, group: u32, connection: u32, side: Side, bytes: u64) {
-        let n = (connection - self.groups[group as usize].first) as usize;
+    /// A member's end has read all that it waited for: the request, or the answer.
+    #[inline(never)]
+    pub(super) fn member_read_all(&mut self, group: u32, connection: u32, side: Side) {
         let now = self.now;
         let Some(rounds) = self.rounds(group) else { return };
-        let member = &mut rounds.members[n];
         if side == Side::Sender {
-            member.asked = member.asked.saturating_sub(bytes);
-            if member.asked == 0 {
-                let jitter = rounds.config.start_jitter;
-                self.schedule_answer(connection, jitter);
-            }
-            return;
-        }
-        member.left = member.left.saturating_sub(bytes);
-        if member.left == 0 {
+            let jitter = rounds.config.start_jitter;
+            self.schedule_answer(connection, jitter);
+        } else {
             self.member_finished(group, connection, now);
         }
     }

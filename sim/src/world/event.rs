@@ -59,12 +59,7 @@ impl<O: Observer> World<'_, O> {
                 e if e == Event::Forward as u32 => self.forward(index),
                 e if e == Event::Deliver as u32 => self.arrive(index),
                 e if e == Event::Timer as u32 => self.timer(index),
-                e if e == Event::Shim as u32 => self.shim_timer(index),
-                e if e == Event::Begin as u32 => self.begin(index),
-                e if e == Event::End as u32 => self.end(index),
-                e if e == Event::Write as u32 => self.write_at_rate(index),
-                e if e == Event::Open as u32 => self.open(index),
-                _ => self.step_group(index),
+                e => self.handle_rare(e, index),
             }
             if self.finished {
                 break;
@@ -75,23 +70,38 @@ impl<O: Observer> World<'_, O> {
         }
     }
 
+    /// An event that packets and their timers have nothing to do with.
+    #[inline(never)]
+    fn handle_rare(&mut self, kind: u32, index: u32) {
+        match kind {
+            e if e == Event::Shim as u32 => self.shim_timer(index),
+            e if e == Event::Begin as u32 => self.begin(index),
+            e if e == Event::End as u32 => self.end(index),
+            e if e == Event::Write as u32 => self.write_at_rate(index),
+            e if e == Event::Open as u32 => self.open(index),
+            _ => self.step_group(index),
+        }
+    }
+
     /// Has what the next events need brought near: first their channels and endpoints, then, one event later, the
     /// packets on these channels.
     #[inline(never)]
     fn look_ahead(&self) {
-        if let Some(event) = self.events.upcoming(1) {
+        let mut upcoming = self.events.upcoming();
+        let (next, afterwards) = (upcoming.next(), upcoming.next());
+        if let Some(event) = afterwards {
             let index = (event & ((1 << INDEX_BITS) - 1)) as usize;
             match event >> INDEX_BITS {
                 e if e <= Event::Deliver as u32 => prefetch(&self.channels, index),
                 e if e == Event::Timer as u32 => {
-                    prefetch_all(&self.endpoints, index, ENDPOINT_LINES);
+                    prefetch_all(&self.endpoints, index, ENDPOINT_LINES + 1);
                     prefetch(&self.endpoints, index ^ 1);
                     prefetch(&self.connections, index / 2);
                 }
                 _ => {}
             }
         }
-        if let Some(event) = self.events.upcoming(0) {
+        if let Some(event) = next {
             let index = (event & ((1 << INDEX_BITS) - 1)) as usize;
             match event >> INDEX_BITS {
                 e if e <= Event::Deliver as u32 => self.slab.prefetch(self.channels[index].head()),

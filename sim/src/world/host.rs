@@ -1,5 +1,7 @@
 //! A host: what arrives goes to its endpoint, what the endpoint wants sent goes out, and timers fire.
 
+use ackgate_control::policy::FlowId;
+
 use crate::engine::{Ps, prefetch, prefetch_all};
 use crate::net::{NIL, Packet, Route, Side};
 use crate::observer::{Congestion, Observer, Step};
@@ -12,7 +14,7 @@ use super::event::Event;
 use super::slot::apply;
 
 /// Cache lines of an endpoint that an ordinary segment touches.
-pub(super) const ENDPOINT_LINES: usize = 6;
+pub(super) const ENDPOINT_LINES: usize = 4;
 
 impl<O: Observer> World<'_, O> {
     /// A packet is at its host.
@@ -25,33 +27,24 @@ impl<O: Observer> World<'_, O> {
         connection.alive -= 1;
         self.tally.arrived += 1;
         let (shim, known_as) = (connection.shim[side as usize], connection.known_as[side as usize]);
-        if self.look_ahead {
-            prefetch(&self.channels, first_channel(connection.host[side as usize]));
-            // An answer goes along this path and out of the port towards the peer.
-            prefetch(&self.paths, connection.path[side as usize] as usize);
-            prefetch(&self.channels, first_channel(connection.host[side.peer() as usize]) + 1);
-        }
-        let config = &self.configs[usize::from(connection.config)];
+        prefetch(&self.channels, first_channel(connection.host[side as usize]));
+        // An answer goes along this path and out of the port towards the peer.
+        prefetch(&self.paths, connection.path[side as usize] as usize);
+        prefetch(&self.channels, first_channel(connection.host[side.peer() as usize]) + 1);
+        let (life, group, config) = (connection.life, connection.group, connection.config);
         if packet.is(Packet::PROBE) {
-            if shim != NIL {
-                let ce = packet.is(Packet::CE);
-                self.shims[shim as usize].policy().handle_probe(now.to_time(), known_as, ce);
-            }
-            self.slab.remove(handle);
-            self.drain_shim(shim);
+            self.deliver_probe(handle, shim, known_as);
             return;
         }
         if shim != NIL {
-            let segment = packet.segment(config.announced_mss, config.wscale, self.trailer);
-            let edit = self.shims[shim as usize].policy().handle_ingress(now.to_time(), known_as, &segment);
-            self.watch.shim(now, shim, &Step::Ingress { flow: known_as, segment, edit });
-            apply(edit, packet);
+            self.show_to_shim(handle, shim, known_as, config);
         }
-        if packet.life != connection.life {
+        let packet = &mut self.slab[handle];
+        if packet.life != life {
             // Of a connection that is no more: a real host would answer with a reset, which nobody awaits.
             self.slab.remove(handle);
         } else {
-            let group = connection.group;
+            let config = &self.configs[usize::from(config)];
             let e = endpoint(flow, side);
             let arrived = self.endpoints[e].handle_segment(now, packet, config, &mut self.random.timeout);
             if packet.payload > 0 && side == Side::Receiver {
@@ -75,6 +68,28 @@ impl<O: Observer> World<'_, O> {
             }
         }
         self.drain_shim(shim);
+    }
+
+    /// A scheme's probe is for the scheme at the other end.
+    #[cold]
+    fn deliver_probe(&mut self, handle: u32, shim: u32, known_as: FlowId) {
+        if shim != NIL {
+            let ce = self.slab[handle].is(Packet::CE);
+            self.shims[shim as usize].policy().handle_probe(self.now.to_time(), known_as, ce);
+        }
+        self.slab.remove(handle);
+        self.drain_shim(shim);
+    }
+
+    /// The scheme at a host sees a packet before TCP does.
+    #[inline(never)]
+    fn show_to_shim(&mut self, handle: u32, shim: u32, known_as: FlowId, config: u16) {
+        let (now, config) = (self.now, &self.configs[usize::from(config)]);
+        let packet = &mut self.slab[handle];
+        let segment = packet.segment(config.announced_mss, config.wscale, self.trailer);
+        let edit = self.shims[shim as usize].policy().handle_ingress(now.to_time(), known_as, &segment);
+        self.watch.shim(now, shim, &Step::Ingress { flow: known_as, segment, edit });
+        apply(edit, packet);
     }
 
     /// Sends all that an endpoint may send now, and sets its timer.
@@ -121,6 +136,7 @@ impl<O: Observer> World<'_, O> {
     }
 
     /// An endpoint's timer event: perhaps its deadline has moved on since.
+    #[inline(never)]
     pub(super) fn timer(&mut self, index: u32) {
         let e = index as usize;
         if self.endpoints[e].timer_at != self.now {

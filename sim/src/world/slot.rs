@@ -19,6 +19,12 @@ impl<O: Observer> World<'_, O> {
             self.inject(self.now, handle);
             return;
         }
+        self.offer_to_shim(handle, shim, known_as);
+    }
+
+    /// The scheme at a host sees a packet before the network does.
+    #[inline(never)]
+    fn offer_to_shim(&mut self, handle: u32, shim: u32, known_as: FlowId) {
         let slot = &mut self.shims[shim as usize];
         let packet = &self.slab[handle];
         let config = &self.configs[usize::from(self.connections[packet.flow as usize].config)];

@@ -80,15 +80,18 @@ impl<O: Observer> World<'_, O> {
             let packet = &mut self.slab[handle];
             let Hop { channel: index, then } = self.paths[packet.hop as usize];
             packet.hop += 1;
-            let offer = match self.channels[index as usize].send_at_once(at, packet) {
-                Some(offer) => offer,
-                None => match self.queue(index, at, handle) {
-                    Ok(offer) => offer,
-                    Err(refusal) => {
-                        self.discard(at, handle, index, refusal.into());
-                        return;
-                    }
-                },
+            let channel = &mut self.channels[index as usize];
+            let offered = match channel.send_at_once(at, packet) {
+                Some(offer) => Ok(offer),
+                None if channel.is_plain() => channel.wait(at, packet, &mut self.random.queue),
+                None => self.queue(index, at, handle),
+            };
+            let offer = match offered {
+                Ok(offer) => offer,
+                Err(refusal) => {
+                    self.discard(at, handle, index, refusal.into());
+                    return;
+                }
             };
             if O::ENABLED {
                 self.show(&offer, index, at, handle);
@@ -115,7 +118,7 @@ impl<O: Observer> World<'_, O> {
         }
     }
 
-    /// A packet joins the queue of a channel, or finds it full.
+    /// A packet joins the queue of a channel that is not plain, or finds it full.
     #[inline(never)]
     fn queue(&mut self, index: u32, at: Ps, handle: u32) -> Result<Offer, Refusal> {
         let packet = &mut self.slab[handle];
@@ -126,11 +129,7 @@ impl<O: Observer> World<'_, O> {
             None => u64::MAX,
             Some(pool) => left(&self.pools[pool as usize], &mut self.channels, at),
         };
-        let offer = self.channels[index as usize].offer(at, packet, pool_left, &mut self.random.queue)?;
-        if offer.marked {
-            packet.bits |= Packet::CE;
-        }
-        Ok(offer)
+        self.channels[index as usize].offer(at, packet, pool_left, &mut self.random.queue)
     }
 
     /// Shows an observer what will become of a packet on a channel.

@@ -30,15 +30,15 @@ impl Window {
     }
 }
 
-/// An algorithm with its state.
+/// An algorithm with its state, which is elsewhere where there is much of it: a sender is to be small.
 #[derive(Clone, Debug)]
 pub enum Congestion {
     /// RFC 5681.
     NewReno(NewReno),
     /// RFC 9438.
-    Cubic(Cubic),
+    Cubic(Box<Cubic>),
     /// RFC 8257.
-    Dctcp(Dctcp),
+    Dctcp(Box<Dctcp>),
 }
 
 /// What an ACK of new data tells.
@@ -60,8 +60,8 @@ impl Congestion {
     pub fn new(config: &TcpConfig) -> Self {
         match config.algorithm {
             CongestionControl::NewReno => Self::NewReno(NewReno::default()),
-            CongestionControl::Cubic => Self::Cubic(Cubic::default()),
-            CongestionControl::Dctcp => Self::Dctcp(Dctcp::default()),
+            CongestionControl::Cubic => Self::Cubic(Box::default()),
+            CongestionControl::Dctcp => Self::Dctcp(Box::default()),
         }
     }
 

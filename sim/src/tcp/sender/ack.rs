@@ -34,7 +34,7 @@ impl Sender {
         let window_changed = edge != self.right;
         if ack > self.una || edge > self.right {
             self.right = edge;
-            self.max_rwnd = self.max_rwnd.max(window);
+            self.max_rwnd = self.max_rwnd.max(u32::try_from(window).unwrap_or(u32::MAX));
             if self.persist {
                 self.persist = false;
                 self.deadline = Ps::NEVER;
@@ -59,7 +59,7 @@ impl Sender {
         if config.rack {
             self.handle_rack(now, packet, ack, arrived.acked > 0, config);
         }
-        if self.cap.is_some() && self.phase != Phase::Recovery {
+        if config.cap.is_some() && self.phase != Phase::Recovery {
             self.cap_window(config);
         }
     }
@@ -67,9 +67,10 @@ impl Sender {
     /// Whether the acknowledgement in a packet is news to nobody, as in what comes from a peer that is only sending.
     #[inline]
     fn says_nothing(&self, packet: &Packet, ack: u64, config: &TcpConfig) -> bool {
-        ack == self.una && packet.sack_len == 0 && !packet.flags.has(Flags::ECE) && self.cap.is_none() && !config.rack
+        ack == self.una && packet.sack_len == 0 && !packet.flags.has(Flags::ECE) && config.cap.is_none() && !config.rack
     }
 
+    #[inline(never)]
     fn read_sack(&mut self, packet: &Packet, ack: u64) -> bool {
         let Some(board) = &mut self.board else { return false };
         let mut news = false;
@@ -123,12 +124,32 @@ impl Sender {
             srtt: if matches!(self.congestion, Congestion::Cubic(_)) { self.srtt() } else { Ps::ZERO },
         };
         self.congestion.observe(&acked, ack, self.nxt, config);
-        let mut restart = true;
+        let restart = if self.phase == Phase::Open {
+            self.dupacks = 0;
+            self.grow(before, &acked, config);
+            true
+        } else {
+            self.advance_after_loss(packet, ack, before, &acked, config)
+        };
+        if self.una >= self.max {
+            self.deadline = Ps::NEVER;
+        } else if restart {
+            self.deadline = now + self.timeout;
+        }
+    }
+
+    /// An ACK of new data after a loss: whether it restarts the timer.
+    #[inline(never)]
+    fn advance_after_loss(
+        &mut self,
+        packet: &Packet,
+        ack: u64,
+        before: u64,
+        acked: &Acked,
+        config: &TcpConfig,
+    ) -> bool {
         match self.phase {
-            Phase::Open => {
-                self.dupacks = 0;
-                self.grow(before, &acked, config);
-            }
+            Phase::Open => {}
             Phase::Loss => {
                 self.dupacks = 0;
                 let meaning = if self.detector.is_waiting() { self.judge(packet, true) } else { Meaning::Lost };
@@ -143,7 +164,7 @@ impl Sender {
                         let flight = u32::try_from(self.in_flight()).unwrap_or(u32::MAX);
                         self.window.cwnd = flight.saturating_add(2 * config.mss);
                     }
-                    Meaning::Lost | Meaning::LostAfterAll => self.grow(before, &acked, config),
+                    Meaning::Lost | Meaning::LostAfterAll => self.grow(before, acked, config),
                 }
             }
             Phase::Recovery if ack >= self.recover => {
@@ -166,15 +187,12 @@ impl Sender {
                     self.window.cwnd = (deflated + back).max(config.mss);
                 }
                 // Only the first restarts the timer: many holes are better left to a timeout ("impatient").
-                restart = self.first_partial || self.board.is_some();
+                let restart = self.first_partial || self.board.is_some();
                 self.first_partial = false;
+                return restart;
             }
         }
-        if self.una >= self.max {
-            self.deadline = Ps::NEVER;
-        } else if restart {
-            self.deadline = now + self.timeout;
-        }
+        true
     }
 
     #[inline]
@@ -184,6 +202,7 @@ impl Sender {
         }
     }
 
+    #[inline(never)]
     fn handle_duplicate(&mut self, packet: &Packet, config: &TcpConfig) {
         self.dupacks += 1;
         match self.phase {

@@ -54,8 +54,8 @@ pub struct Counters {
     pub undone: u64,
 }
 
-/// The sending half of an endpoint. Laid out by how often things are touched: the first lines by every ACK and every
-/// segment, the last by losses.
+/// The sending half of an endpoint. Laid out by how often things are touched, a cache line each: by every segment in both
+/// directions, by what is sent, by what is acknowledged; the rest by losses.
 #[repr(C)]
 #[derive(Clone, Debug)]
 pub struct Sender {
@@ -74,14 +74,8 @@ pub struct Sender {
     timeout: Ps,
     /// The segment that is being timed ends here, 0 when none is.
     timed_end: u64,
-    timed_at: Ps,
-    /// Growth is allowed while ACKs are for data sent before this: the window was full then.
-    limited: u64,
-    last_send: Ps,
-    /// Congestion window and threshold.
-    pub window: Window,
+
     pub(in crate::tcp) iss: u32,
-    dupacks: u32,
     /// Shift of the peer's window field.
     pub(in crate::tcp) peer_wscale: u8,
     phase: Phase,
@@ -99,35 +93,49 @@ pub struct Sender {
     cwr: bool,
     /// No partial ACK in this recovery yet.
     first_partial: bool,
-    board: Option<Box<Scoreboard>>,
-    /// When it is this sender's turn (M21TCP-A), [`Ps::NEVER`] while it does not wait for one.
-    pub(in crate::tcp) turn_at: Ps,
-    /// When silence calls for a tail loss probe (RFC 8985 §7), [`Ps::NEVER`] while it does not.
-    pub(in crate::tcp) tail_at: Ps,
-    rto: Rto,
+    /// Time may pass `turn_at` or `tail_at`, too.
+    pub(in crate::tcp) more_timers: bool,
+    /// Congestion window and threshold.
+    pub window: Window,
+    dupacks: u32,
     /// Largest receive window seen.
-    max_rwnd: u64,
+    max_rwnd: u32,
+    timed_at: Ps,
+    /// Growth is allowed while ACKs are for data sent before this: the window was full then.
+    limited: u64,
+    last_send: Ps,
+    board: Option<Box<Scoreboard>>,
+
+    rto: Rto,
     congestion: Congestion,
-    /// M21TCP-A's cap, and whose turn it is when that is below a segment.
-    cap: Option<m21::Cap>,
-    turns: m21::Turns,
     /// Loss events before this offset are one event (RFC 6582 §3.2).
     recover: u64,
     /// First unacknowledged byte at the last timeout, `u64::MAX` before the first.
     timed_out: u64,
+    /// ECE before this offset is one event.
+    ece_recover: u64,
+
     /// Whether the last timeout was spurious, and the window as it was before.
     detector: Detector,
     before_timeout: Window,
-    /// ECE before this offset is one event.
-    ece_recover: u64,
+    /// What was counted so far.
+    pub counters: Counters,
+    /// When it is this sender's turn (M21TCP-A), [`Ps::NEVER`] while it does not wait for one.
+    pub(in crate::tcp) turn_at: Ps,
+    /// When silence calls for a tail loss probe (RFC 8985 §7), [`Ps::NEVER`] while it does not.
+    pub(in crate::tcp) tail_at: Ps,
+    /// M21TCP-A's cap, and whose turn it is when that is below a segment.
+    cap: Option<m21::Cap>,
+    turns: m21::Turns,
     /// The last tail loss probe, and what recovery may send, with RACK.
     tail: Tail,
     prr: Prr,
-    /// What was counted so far.
-    pub counters: Counters,
 }
 
 impl Sender {
+    /// Where, in bytes, what losses touch begins.
+    pub(super) const RARELY_TOUCHED_FROM: usize = std::mem::offset_of!(Self, detector);
+
     pub(super) fn new(config: &TcpConfig, iss: u32) -> Self {
         Self {
             una: 0,
@@ -144,6 +152,7 @@ impl Sender {
             tail_due: false,
             cwr: false,
             first_partial: false,
+            more_timers: config.rack || config.cap.is_some(),
             dupacks: 0,
             recover: 0,
             timed_out: u64::MAX,
@@ -219,7 +228,7 @@ impl Sender {
         }
         let flight = self.nxt - self.una;
         let full = flight > 0 && flight + mss.min(limit - self.nxt) > u64::from(self.window.cwnd);
-        if full && self.dupacks == 0 && self.cap.is_none() {
+        if full && self.dupacks == 0 && config.cap.is_none() {
             self.limited = self.nxt;
             return true;
         }
@@ -286,7 +295,7 @@ impl Sender {
         self.rto.handle_progress();
         self.renew_timeout(config, random);
         self.right = 1 + window;
-        self.max_rwnd = window;
+        self.max_rwnd = u32::try_from(window).unwrap_or(u32::MAX);
         self.last_send = now;
     }
 }

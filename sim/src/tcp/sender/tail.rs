@@ -74,6 +74,7 @@ impl Sender {
     }
 
     /// An ACK has been dealt with otherwise; `advanced` when it moved the window.
+    #[inline(never)]
     pub(super) fn handle_rack(&mut self, now: Ps, packet: &Packet, ack: u64, advanced: bool, config: &TcpConfig) {
         let lost_again = self.board.as_mut().is_some_and(|board| board.settle(self.una));
         self.reduce(advanced && !lost_again, config);

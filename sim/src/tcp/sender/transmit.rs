@@ -38,7 +38,7 @@ impl Sender {
         if self.nxt >= self.limit() {
             return None;
         }
-        if self.cap.is_some() {
+        if config.cap.is_some() {
             self.cap_window(config);
             if let Allowance::Every(rounds) = self.allowance(config)
                 && self.nxt == self.una
@@ -48,10 +48,12 @@ impl Sender {
                 return None;
             }
         }
-        let limited_transmit = self.phase == Phase::Open && self.dupacks > 0 && config.limited_transmit;
+        let limited_transmit = config.limited_transmit && self.dupacks > 0 && self.phase == Phase::Open;
         let mut flight = self.nxt - self.una;
         if flight == 0 {
-            self.restart_if_idle(now, config);
+            if config.idle_restart {
+                self.restart_if_idle(now, config);
+            }
         } else if let Some(board) = &self.board
             && (limited_transmit || self.phase == Phase::Loss)
         {
@@ -170,7 +172,7 @@ impl Sender {
 
     /// RFC 5681 §4.1.
     fn restart_if_idle(&mut self, now: Ps, config: &TcpConfig) {
-        if config.idle_restart && self.una == self.max && now - self.last_send > self.timeout {
+        if self.una == self.max && now - self.last_send > self.timeout {
             self.window.cwnd = self.window.cwnd.min(config.initial_window);
         }
     }
@@ -181,8 +183,14 @@ impl Sender {
         if end <= self.right || self.nxt < self.max {
             return Some(end);
         }
+        self.cut_to_receive_window(now, config, random)
+    }
+
+    /// What is left of a piece that the receive window cuts.
+    #[inline(never)]
+    fn cut_to_receive_window(&mut self, now: Ps, config: &TcpConfig, random: &mut Random) -> Option<u64> {
         let usable = self.right.saturating_sub(self.nxt);
-        if usable > 0 && (usable >= self.max_rwnd / 2 || self.probe) {
+        if usable > 0 && (usable >= u64::from(self.max_rwnd / 2) || self.probe) {
             self.probe = false;
             return Some(self.nxt + usable);
         }
@@ -237,7 +245,7 @@ impl Sender {
                 self.counters.fast_retransmits += u64::from(self.phase == Phase::Recovery);
             }
         } else {
-            if self.cap.is_some() {
+            if config.cap.is_some() {
                 self.turns.handle_sent(now.to_time());
             }
             if self.timed_end == 0 {

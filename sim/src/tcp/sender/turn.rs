@@ -20,6 +20,7 @@ impl Sender {
     }
 
     /// M21TCP-A Eq. 2: the congestion window is the smaller of its own and the cap.
+    #[inline(never)]
     pub(super) fn cap_window(&mut self, config: &TcpConfig) {
         let cap = match self.allowance(config) {
             Allowance::Unlimited => return,
