@@ -3,14 +3,16 @@
 //! In-flight bytes need to cover the path's bandwidth-delay product and what hides jitter; whatever the switch can buffer
 //! beyond that only adds delay. The search goes by throughput alone and never by overflowing the buffer on purpose:
 //!
-//! - **Start**: a given buffer is known to be safe, and the search begins there. Without one (`--buffer auto`) it begins
-//!   with a few frames, and grows by a quarter as long as that brings more throughput.
+//! - **Start**: a given buffer is known to be safe, and the search begins with three quarters of it: what is sent twice in the
+//!   first rounds, before anybody knows round-trip times under load, is in nobody's account. Without one (`--buffer auto`)
+//!   it begins with a few frames, and grows by a quarter as long as that brings more throughput.
 //! - **Trials**: epochs with a quarter less, or a quarter more, alternate with epochs with the budget as it is. If less costs
 //!   nothing, the budget becomes an eighth less: what lies between hides jitter. If more gains something, it becomes that
 //!   much more. Then the same is tried again; else the opposite, after a pause that is longer each time that less was too
 //!   little.
 //! - **Loss** seen at the receiver (holes that retransmissions fill) takes a quarter away and sets a ceiling, which rises
-//!   again slowly. **CE** acts through PAC's Eq. 2 on the threshold, below the budget.
+//!   again slowly. **CE** acts through PAC's Eq. 2 on the threshold, below the budget. While marks keep the queue short, a
+//!   budget within a given buffer need not, and grows.
 //!
 //! An epoch counts only if something was held from its begin to its end, and if at least a budget's worth of data arrived: a
 //! link that is idle for want of work, connections that are being set up, and servers that think say nothing about budgets.
@@ -49,7 +51,7 @@ const CAUTION: u32 = 512;
 /// The largest budget. PAC takes the whole buffer, as published: its estimates run high. Exact credit fills what it is
 /// given to the byte, and leaves a sixteenth to what nobody can account: the senders' own ACKs, and other hosts' traffic.
 fn top(config: &Config) -> u64 {
-    if config.credit { config.buffer - config.buffer / 16 } else { config.buffer }
+    if config.credit { config.buffer - config.buffer / 16 } else { config.buffer }.max(2 * FULL_FRAME)
 }
 
 /// The search for the budget.
@@ -106,7 +108,12 @@ impl Budget {
     /// The budget to begin with.
     #[must_use]
     pub fn first(config: &Config) -> u64 {
-        if config.auto { FIRST.min(top(config)) } else { top(config) }.max(2 * FULL_FRAME)
+        let top = top(config);
+        match config {
+            Config { auto: true, .. } => FIRST.min(top),
+            Config { credit: true, .. } => (top - top / 4).max(2 * FULL_FRAME),
+            _ => top,
+        }
     }
 
     /// Whether there is a search under these settings: PAC with a given buffer uses it all, as published.
@@ -147,6 +154,9 @@ impl Budget {
             budget - budget / 4
         } else if broken {
             return;
+        } else if gate.threshold.get() < budget {
+            // Marks keep the queue short, by Eq. 2: a budget that is known to be safe need not.
+            if config.auto { budget } else { budget + budget / 8 }
         } else {
             self.step(config, (arrived << 20) / elapsed.0.max(1), budget, top)
         };
@@ -307,6 +317,39 @@ mod tests {
             assert!(gate.cap.get() <= 50_000);
         });
         assert!(found > 40_000, "and it is used when the link needs more");
+    }
+
+    #[test]
+    fn a_given_buffer_is_left_to_others_where_less_will_do() {
+        let (rate, rtt) = (125_000_000, Span::micros(200));
+        let config = Config::credit(96_000);
+        assert_eq!(Gate::new(&config).cap.get(), 67_500, "three quarters of what is left without a sixteenth");
+        let found = search(&config, rate, rtt, 500, |_, _| {});
+        assert!((23_000..40_000).contains(&found), "{found} for 25 000");
+    }
+
+    #[test]
+    fn while_marks_keep_the_queue_short_a_given_budget_grows_and_a_found_one_stays() {
+        let marked = |config: &Config| {
+            search(config, 125_000_000, Span::micros(200), 100, |_, gate| gate.threshold.set(gate.cap.get() / 2))
+        };
+        assert_eq!(marked(&Config::credit(96_000)), 90_000);
+        assert_eq!(marked(&auto(96_000)), FIRST);
+    }
+
+    #[test]
+    fn an_epoch_with_a_pause_says_nothing() {
+        let config = Config::credit(96_000);
+        let gate = Gate::new(&config);
+        let mut budget = Budget::default();
+        let mut now = Time(1);
+        for _ in 0..200 {
+            gate.bytes.add(1_000_000);
+            budget.observe(&config, &gate, now);
+            now += EPOCH;
+            budget.pause();
+        }
+        assert_eq!(gate.cap.get(), 67_500);
     }
 
     #[test]

@@ -47,6 +47,9 @@ pub const LEAST_SEGMENTS: u32 = 2;
 /// A grant is at least this share of the budget: when more flows than that wait, they take turns. A few segments at a time
 /// cost an ACK less often than one or two, for both hosts.
 pub const TURNS: u64 = 4;
+/// The same while CE marks come: senders that have reduced their windows need several round trips for a large grant, and
+/// bind budget all the while.
+pub const MARKED_TURNS: u64 = 6;
 /// A flow never gets more than this part of the budget, not even alone: what it keeps of its window when it falls idle
 /// must leave room for others when it is asked again.
 pub const LEAST_SHARES: u64 = 2;
@@ -84,7 +87,8 @@ fn abreast(gate: &Gate) -> bool {
 #[inline]
 fn share(gate: &Gate, flow: &Flow) -> u32 {
     let mss = u64::from(flow.mss.get().max(1));
-    let shares = if abreast(gate) { gate.crowd.get() } else { gate.engaged.get().min(TURNS) };
+    let turns = if gate.threshold.get() < gate.cap.get() { MARKED_TURNS } else { TURNS };
+    let shares = if abreast(gate) { gate.crowd.get() } else { gate.engaged.get().min(turns) };
     let share = gate.threshold.get() / shares.max(LEAST_SHARES);
     let wire = share.min(turn(gate) / gate.crowd.get().max(1));
     let payload = wire * mss / (mss + u64::from(flow.header.get()));

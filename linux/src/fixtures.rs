@@ -39,7 +39,7 @@ out a   S  mss=1460                       : pass
 in  a   S. mss=1460                       : pass
 out a   P. len=100                        : hold handshake
 
-= credit 65536: a SYN-ACK offers two segments unscaled; later windows count in units of the scale, rounded up
+= credit 87382: a SYN-ACK offers two segments unscaled; later windows count in units of the scale, rounded up
 in  a   S  mss=1460 scale=9               : pass
 out a   S. mss=1460 scale=7 win=64240     : pass win=2896
 in  a   .                                 : pass
@@ -48,18 +48,18 @@ out a   .  ack=1449 win=400               : pass win=227
 in  a   .  seq=1449 full                  : pass
 out a   .  ack=2897 win=100               : pass
 
-= credit 65536: without a window scale the field counts bytes: 20 segments, half of fifteen sixteenths of the buffer
+= credit 87382: without a window scale the field counts bytes: 20 segments, half of what the budget begins with
 in  six S  mss=1440                       : pass
 out six S. mss=1440 win=64240             : pass win=2856
 in  six .  len=1428                       : pass
 out six .  ack=1429 win=64240             : pass win=28560
 
-= credit 65536: a connection first seen in mid-stream has an unknown scale: its windows stay as they are
+= credit 87382: a connection first seen in mid-stream has an unknown scale: its windows stay as they are
 out a   .  win=500                        : pass
 in  a   .  full                           : pass
 out a   .  ack=1449 win=500               : pass
 
-= credit 8000: an ACK that gets no grant leaves with the edge as it is, and a copy waits; later ones pass beside the copy
+= credit 10667: an ACK that gets no grant leaves with the edge as it is, and a copy waits; later ones pass beside the copy
 in  a   S  mss=1460                       : pass
 out a   S. mss=1460 win=64240             : pass win=2896
 in  b   S  mss=1460                       : pass
@@ -274,7 +274,7 @@ fn every_packet_gets_the_verdict_that_is_written_beside_it() {
     assert!(count > 15, "the table was not read: {count} fixtures");
 }
 
-/// `pac 4500`, `credit 65536`.
+/// `pac 4500`, `credit 87382`.
 fn config(guard: &str) -> Config {
     let mut words = guard.split(' ');
     let (policy, buffer) = (words.next().unwrap(), words.next().unwrap().parse().unwrap());

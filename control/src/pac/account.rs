@@ -577,7 +577,9 @@ fn data_class(config: &Config, gate: &Gate, flow: &Flow, segment: &Segment, now:
     let received_all = !flow.flags.any(flag::RECEIVED) || flow.received.get() == segment.ack.0;
     let quiet = now.since(Time(flow.last_active.get())).0 > interval::longest_pause(config, gate, flow);
     flow.flags.raise(flag::ASKS);
-    let idle = received_all && (quiet || flow.owed.get() == 0 || flow.flags.any(flag::PUSHED));
+    // Under exact credit the debt of a connection that is new is what nobody has asked for yet.
+    let new = credit::governs(config, flow) && !flow.flags.any(flag::RECEIVED);
+    let idle = received_all && (quiet || new || flow.owed.get() == 0 || flow.flags.any(flag::PUSHED));
     flow.flags.lower(flag::PUSHED | flag::STOPPED);
     if !idle {
         return Class::Data;

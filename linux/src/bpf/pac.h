@@ -20,6 +20,7 @@
 #define LEAST_SEGMENTS 2
 #define TURNS 4
 #define LEAST_SHARES 2
+#define MARKED_TURNS 6
 #define LONGEST_TURN 48
 #define ABREAST 8
 #define MOST_LEFT_OUT 4
@@ -453,8 +454,10 @@ static __always_inline bool abreast(void)
 static __always_inline __u32 share(const struct flow *flow)
 {
 	__u64 mss = max_u32(get32(&flow->mss), 1);
-	__u64 crowd = get64(&gate.crowd), shares = abreast() ? crowd : min_u64(get64(&gate.engaged), TURNS);
-	__u64 part = get64(&gate.threshold) / max_u64(shares, LEAST_SHARES);
+	__u64 threshold = get64(&gate.threshold), crowd = get64(&gate.crowd);
+	__u64 turns = threshold < get64(&gate.cap) ? MARKED_TURNS : TURNS;
+	__u64 shares = abreast() ? crowd : min_u64(get64(&gate.engaged), turns);
+	__u64 part = threshold / max_u64(shares, LEAST_SHARES);
 	__u64 wire = min_u64(part, turn() / max_u64(crowd, 1));
 	__u64 payload = wire * mss / (mss + get32(&flow->header));
 
@@ -999,7 +1002,7 @@ static __always_inline bool is_short(const struct segment *segment)
 
 SUBPROGRAM int data_class(struct flow *flow, const struct segment *segment, __u64 now)
 {
-	bool received_all, quiet, idle, brief;
+	bool received_all, quiet, new, idle, brief;
 	__u32 response;
 
 	if (!flow || !segment)
@@ -1007,7 +1010,8 @@ SUBPROGRAM int data_class(struct flow *flow, const struct segment *segment, __u6
 	received_all = !any_flag(flow, FLOW_RECEIVED) || get32(&flow->received) == segment->ack;
 	quiet = since(now, get64(&flow->last_active)) > longest_pause(flow);
 	raise_flags(flow, FLOW_ASKS);
-	idle = received_all && (quiet || get32(&flow->owed) == 0 || any_flag(flow, FLOW_PUSHED));
+	new = governs(flow) && !any_flag(flow, FLOW_RECEIVED);
+	idle = received_all && (quiet || new || get32(&flow->owed) == 0 || any_flag(flow, FLOW_PUSHED));
 	lower_flags(flow, FLOW_PUSHED | FLOW_STOPPED);
 	if (!idle)
 		return CLASS_DATA;

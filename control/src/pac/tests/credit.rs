@@ -4,11 +4,11 @@ use super::*;
 
 /// Unit of the window field.
 const UNIT: u32 = 128;
-/// Exact credit's budget for a port of 96 KB.
+/// What exact credit begins with in front of a port of 128 KB.
 const BUDGET: u64 = 90_000;
 
 fn guard() -> Host {
-    Host::new(Config::credit(96_000))
+    Host::new(Config::credit(128_000))
 }
 
 impl Host {

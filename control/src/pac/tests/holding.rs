@@ -171,6 +171,23 @@ fn a_report_of_a_duplicate_waits_in_line() {
 }
 
 #[test]
+fn a_hole_that_is_filled_at_once_is_no_loss() {
+    let fill = |after: Span| {
+        let mut host = Host::new(config());
+        host.connect(0);
+        host.data(0, 1, MSS);
+        host.ack(0, 1 + MSS);
+        host.data(0, 1 + 2 * MSS, MSS);
+        host.send(0, Segment { sack: true, ..pure_ack(1 + MSS) });
+        host.wait(after);
+        host.data(0, 1 + MSS, MSS);
+        host.pac.gate().lost.get()
+    };
+    assert_eq!(fill(Span::micros(100)), 0, "one packet has overtaken another");
+    assert_eq!(fill(Span::micros(300)), 1);
+}
+
+#[test]
 fn what_brings_nothing_after_a_push_is_the_end() {
     // A first response whose PSHs have turned out to stand in mid-stream: silence after a release tells that it is over.
     let mut host = Host::new(Config { push_ends_response: true, ..config() });
