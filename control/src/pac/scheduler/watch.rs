@@ -12,8 +12,9 @@ use crate::seq::SeqNumber;
 use crate::units::{Span, Time};
 
 /// Scans for silent flows stand this far apart for each flow in the table, so that they cost the same share of the time
-/// however many there are.
+/// however many there are. Counted in dozens: in which order flows got their entries makes no difference then.
 const SCAN_COST: Span = Span::micros(1);
+const DOZENS: u64 = 48;
 
 /// A window update that has left and may get lost: on the way, or in a Linux sender whose process has its socket in use,
 /// where an older ACK that arrives behind it takes its place. Nothing but the sender's persist timer would mend that.
@@ -103,7 +104,7 @@ impl Scheduler {
             }
         }
         if now >= self.next_scan {
-            self.next_scan = now + Span(config.silence.0 / 2) + SCAN_COST * u64::from(state.flow_count());
+            self.next_scan = now + Span(config.silence.0 / 2) + SCAN_COST * u64::from(state.flow_count()).next_multiple_of(DOZENS);
             for id in 0..state.flow_count() {
                 if let Some(flow) = state.flow(FlowId(id)) {
                     void_if_silent(config, state.gate(), flow, now);
