@@ -189,12 +189,13 @@ fn hwatch_keeps_short_flows_from_timing_out() {
 
 #[test]
 fn schemes_combine_with_senders_of_other_kinds() {
-    // PAC over DCTCP senders with ECN: does better than DCTCP alone, though its model of the sender is Reno's (Eq. 3).
+    // PAC over DCTCP senders with ECN: holds where DCTCP alone collapses, though its model of the sender is Reno's (Eq. 3).
     let marking =
         format!("{PAC_NS2}\ntcp.cc = \"dctcp\"\n{}", r#"switch.discipline = { kind = "ecn", mark_above = "10p" }"#);
     let both = incast(&marking, "pac", 64);
     let alone = incast(PAC_NS2, "dctcp", 64);
-    assert!(both.marks > 0 && both.goodput_mbps > 2.0 * alone.goodput_mbps, "{}", both.goodput_mbps);
+    assert!(both.marks > 0 && both.rto_timeouts == 0 && both.goodput_mbps > 850.0, "{}", both.goodput_mbps);
+    assert!(alone.goodput_mbps < 200.0, "{}", alone.goodput_mbps);
     // A DCTCP, an ECN and a plain group in one queue.
     let mixed = format!(
         "{}\n[[background]]\ncc = \"cubic\"\n[[background]]\ncc = \"newreno\"\necn = \"on\"",
