@@ -90,7 +90,7 @@ impl EventQueue {
     }
 
     /// The next event and its time.
-    #[inline]
+    #[inline(always)]
     pub fn pop(&mut self) -> Option<(Ps, u32)> {
         if self.current == NIL && !self.advance() {
             return None;
@@ -183,7 +183,7 @@ impl EventQueue {
     }
 
     /// Moves to the next slot that holds anything; false when there is none.
-    #[inline]
+    #[inline(always)]
     fn advance(&mut self) -> bool {
         let index = self.slot as usize % NEAR;
         match next_set(&self.near_map, index) {
@@ -194,7 +194,7 @@ impl EventQueue {
     }
 
     /// Makes a slot of this span the present one.
-    #[inline]
+    #[inline(always)]
     fn enter(&mut self, index: usize) {
         self.slot = (self.slot & !(NEAR as u64 - 1)) | index as u64;
         self.near_map[index / 64] &= !(1 << (index % 64));

@@ -91,7 +91,7 @@ impl Endpoint {
     }
 
     /// A segment arrives.
-    #[inline]
+    #[inline(always)]
     pub fn handle_segment(&mut self, now: Ps, packet: &Packet, config: &TcpConfig, random: &mut Random) -> Arrived {
         let mut arrived = Arrived::default();
         if config.cap.is_some() {
@@ -204,7 +204,7 @@ impl Endpoint {
 
     /// Writes the next segment to send into `packet` and returns true; false when nothing may be sent now. To be called
     /// until then. Only what stands in headers is written.
-    #[inline]
+    #[inline(always)]
     pub fn poll_transmit(&mut self, now: Ps, config: &TcpConfig, random: &mut Random, packet: &mut Packet) -> bool {
         if self.state != State::Established {
             return self.poll_syn(now, config, random, packet);

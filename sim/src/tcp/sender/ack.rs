@@ -13,7 +13,7 @@ use crate::tcp::offset_near;
 use crate::tcp::sack::DUP_THRESH;
 
 impl Sender {
-    #[inline]
+    #[inline(always)]
     pub(in crate::tcp) fn handle_ack(
         &mut self,
         now: Ps,

@@ -28,7 +28,7 @@ enum Repair {
 
 impl Sender {
     /// The next piece to send now.
-    #[inline]
+    #[inline(always)]
     pub(in crate::tcp) fn poll_chunk(&mut self, now: Ps, config: &TcpConfig, random: &mut Random) -> Option<Chunk> {
         if (self.phase != Phase::Open || self.tail_due)
             && let Repair::Done(chunk) = self.poll_repair(now, config, random)
