@@ -10,9 +10,11 @@
 //!   nothing, the budget becomes an eighth less: what lies between hides jitter. If more gains something, it becomes that
 //!   much more. Then the same is tried again; else the opposite, after a pause that is longer each time that less was too
 //!   little.
-//! - **Loss** seen at the receiver (holes that retransmissions fill) takes a quarter away and sets a ceiling, which rises
-//!   again slowly. **CE** acts through PAC's Eq. 2 on the threshold, below the budget. While marks keep the queue short, a
-//!   budget within a given buffer need not, and grows.
+//! - **An idle link** while something is held (it carries less than half of what it can: servers think, or hosts are slow)
+//!   takes the budget up by a quarter each epoch, as far as is known to be safe.
+//! - **Loss** seen at the receiver (holes that retransmissions fill), where the buffer is not known, takes a quarter away
+//!   and sets a ceiling, which rises again slowly. **CE** acts through PAC's Eq. 2 on the threshold, below the budget. While
+//!   marks keep the queue short, a budget within a given buffer need not, and grows.
 //!
 //! An epoch counts only if something was held from its begin to its end, and if at least a budget's worth of data arrived: a
 //! link that is idle for want of work, connections that are being set up, and servers that think say nothing about budgets.
@@ -69,6 +71,10 @@ pub struct Budget {
     phase: Phase,
     /// Epochs to wait for after the next trial with less that fails.
     wait: u32,
+    /// The most that the link has shown it carries; forgets slowly.
+    best: u64,
+    /// The largest budget that has been worth it.
+    proven: u64,
 }
 
 /// What the search is doing.
@@ -146,7 +152,7 @@ impl Budget {
         }
         let budget = gate.cap.get();
         let top = self.top(config);
-        let next = if self.recent >= OVERFLOW {
+        let next = if self.recent >= OVERFLOW && config.auto {
             (self.recent, self.clean) = (0, 0);
             self.phase = Phase::Keep { epochs: WAITS.1, up: false };
             // High enough for it to rise again, however many losses come in a row.
@@ -172,6 +178,12 @@ impl Budget {
 
     /// The next budget after an epoch without overflow.
     fn step(&mut self, config: &Config, rate: u64, budget: u64, top: u64) -> u64 {
+        self.best = (self.best - self.best / 1024).max(rate);
+        let safe = if config.auto { self.proven } else { top };
+        if rate < self.best / 2 && budget < safe && matches!(self.phase, Phase::Keep { .. } | Phase::Trial { .. }) {
+            self.phase = Phase::Keep { epochs: WAITS.0, up: false };
+            return (budget + budget / 4).min(safe);
+        }
         match self.phase {
             Phase::New if config.auto => {
                 self.phase = Phase::Start { rate, flat: 0 };
@@ -230,6 +242,7 @@ impl Budget {
     /// will be the opposite, after a while.
     fn trial(&mut self, budget: u64, up: bool, top: u64) -> u64 {
         let budget = budget.max(LEAST);
+        self.proven = self.proven.max(budget);
         let other = if up { (budget + budget / 4).min(top) } else { (budget - budget / 4).max(LEAST) };
         self.phase = if other != budget {
             Phase::Trial { budget, other, epochs: 0, carried: Default::default() }
@@ -335,6 +348,19 @@ mod tests {
         };
         assert_eq!(marked(&Config::credit(96_000)), 90_000);
         assert_eq!(marked(&auto(96_000)), FIRST);
+    }
+
+    #[test]
+    fn a_link_that_falls_idle_while_work_is_held_takes_the_budget_up_at_once() {
+        // Servers begin to think: every byte takes a millisecond instead of 200 us.
+        let mut found = [0, 0];
+        search(&Config::credit(96_000), 125_000_000, Span::micros(200), 310, |epoch, gate| {
+            if epoch >= 300 {
+                gate.bytes.set(gate.bytes.get() - 190_000 * u64::from(gate.threshold.get() < 60_000));
+            }
+            found[usize::from(epoch >= 300)] = gate.cap.get();
+        });
+        assert!(found[0] < 40_000 && found[1] > 60_000, "{found:?}");
     }
 
     #[test]

@@ -104,7 +104,8 @@ impl Scheduler {
             }
         }
         if now >= self.next_scan {
-            self.next_scan = now + Span(config.silence.0 / 2) + SCAN_COST * u64::from(state.flow_count()).next_multiple_of(DOZENS);
+            self.next_scan =
+                now + Span(config.silence.0 / 2) + SCAN_COST * u64::from(state.flow_count()).next_multiple_of(DOZENS);
             for id in 0..state.flow_count() {
                 if let Some(flow) = state.flow(FlowId(id)) {
                     void_if_silent(config, state.gate(), flow, now);
