@@ -38,10 +38,10 @@ impl Policy {
         let pac = Config::new(buffer);
         match self {
             Self::Pac => pac,
-            Self::PacPublished => Config { requests: Requests::Ignore, long_turns: false, ..pac },
+            Self::PacPublished => Config { requests: Requests::Ignore, long_turns: false, bound_windows: false, ..pac },
             Self::Credit => Config::credit(buffer),
             Self::WindowOnly => Config { hold: Hold::Nothing, thin_acks: false, ..Config::credit(buffer) },
-            Self::RequestsOnly => Config { hold: Hold::Requests, ..pac },
+            Self::RequestsOnly => Config { hold: Hold::Requests, bound_windows: false, ..pac },
         }
     }
 }

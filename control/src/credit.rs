@@ -242,6 +242,11 @@ fn edge_at(out: &Outgoing, wanted: u32) -> SeqNumber {
     out.ack + (wanted.div_ceil(1 << out.shift) << out.shift).min(offered)
 }
 
+/// The right edge of a window of `most` bytes, or the one that has been advertised if that lies further.
+pub(crate) fn within(flow: &Flow, out: &Outgoing, most: u32) -> SeqNumber {
+    edge_at(out, most).max(kept(flow, out))
+}
+
 /// The window field that says the flow's right edge.
 #[must_use]
 pub fn edit(flow: &Flow, out: &Outgoing) -> Edit {

@@ -176,7 +176,8 @@ fn settings(config: &Config, take: Take, fixed_time: bool) -> types::settings {
         },
         // What sits before tc cannot take a packet off the wire.
         thin_acks: u8::from(config.thin_acks && take != 3),
-        reserved: [0; 2],
+        bound_windows: u8::from(config.bound_windows),
+        reserved: [0; 1],
     }
 }
 

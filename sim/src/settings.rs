@@ -29,9 +29,13 @@ pub fn pac(scenario: &Scenario) -> pac::Config {
         Scheme::PacPublished => {
             config.requests = Requests::Ignore;
             config.long_turns = false;
+            config.bound_windows = false;
         }
         Scheme::WindowOnly => config.hold = Hold::Nothing,
-        Scheme::RequestsOnly => config.hold = Hold::Requests,
+        Scheme::RequestsOnly => {
+            config.hold = Hold::Requests;
+            config.bound_windows = false;
+        }
         _ => {}
     }
     config.thin_acks = scenario.scheme == Scheme::Credit && parameters.thin_acks;

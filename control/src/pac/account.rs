@@ -85,7 +85,7 @@ pub struct Trigger {
     pub wire: u64,
     /// Growth of the sender's congestion window in bytes: `Increment` of Eq. 3.
     pub increment: u32,
-    /// Under exact credit, the right edge that goes with it.
+    /// The right edge that goes with it, where windows are granted or bounded.
     pub edge: Option<SeqNumber>,
 }
 
@@ -264,7 +264,7 @@ fn receive(config: &Config, gate: &Gate, flow: &Flow, segment: &Segment, now: Ti
         flow.size.add(u64::from(if known { end.ahead_of(received) } else { segment.payload }));
         flow.received.set(end.0);
         flow.flags.raise(flag::RECEIVED);
-        flow.flags.lower(flag::DRY);
+        flow.flags.lower(flag::DRY | flag::AWAITED);
         note_flight(flow, end);
         flow.flags.put(flag::PUSHED, segment.flags.has(Flags::PSH));
         flow.flags.put(flag::STOPPED, segment.flags.has(Flags::PSH) && credit::stopped_short(flow, segment.payload));
@@ -419,7 +419,7 @@ fn only_a_copy_waits(flow: &Flow) -> bool {
 /// What the header must say when `out` leaves, after it has been charged.
 #[must_use]
 pub fn edit(config: &Config, flow: &Flow, out: &Outgoing) -> Edit {
-    if credit::governs(config, flow) { credit::edit(flow, out) } else { Edit::NONE }
+    if credit::governs(config, flow) || bounded(config, flow) { credit::edit(flow, out) } else { Edit::NONE }
 }
 
 fn may_pass(config: &Config, gate: &Gate, flow: &Flow, segment: &Segment, class: Class, wire: u64, now: Time) -> bool {
@@ -601,11 +601,29 @@ pub fn trigger(config: &Config, gate: &Gate, flow: &Flow, out: &Outgoing) -> Tri
     if credit::governs(config, flow) {
         return credit::trigger(config, gate, flow, out);
     }
+    let edge = bounded(config, flow).then(|| credit::within(flow, out, largest_window(gate, flow)));
+    Trigger { edge, ..estimate(config, gate, flow, out, edge) }
+}
+
+/// Whether the windows that this flow is shown are bounded.
+fn bounded(config: &Config, flow: &Flow) -> bool {
+    config.bound_windows && !config.credit && flow.flags.any(flag::SCALE_KNOWN)
+}
+
+/// The largest window that a flow is shown, in bytes: the segments that the buffer holds beside a turn of others.
+fn largest_window(gate: &Gate, flow: &Flow) -> u32 {
+    let (cap, mss) = (gate.cap.get(), u64::from(flow.mss.get()));
+    let segments = (cap - cap / credit::TURNS) / (mss + u64::from(flow.header.get())).max(1);
+    (segments.max(u64::from(credit::LEAST_SEGMENTS)) * mss).min(1 << 30) as u32
+}
+
+/// The same without the right edge, which is `edge` if windows are bounded.
+fn estimate(config: &Config, gate: &Gate, flow: &Flow, out: &Outgoing, edge: Option<SeqNumber>) -> Trigger {
     let mss = flow.mss.get();
     match out.class {
         Class::Handshake => Trigger::estimate(flow.wire(u64::from(config.initial_window) * u64::from(mss)), 0),
         Class::Request => {
-            let kept = flow.window.get();
+            let kept = flow.window.get().min(advertised(flow, out, edge));
             let response = flow.last_response.get();
             let burst = if response == 0 { kept } else { kept.min(response) };
             Trigger::estimate(flow.wire(u64::from(burst)), 0)
@@ -620,13 +638,17 @@ pub fn trigger(config: &Config, gate: &Gate, flow: &Flow, out: &Outgoing) -> Tri
             if acked == 0 {
                 return Trigger::NOTHING;
             }
-            let increment = increment(config, flow, acked, out);
+            let mut increment = increment(config, flow, acked, out);
+            if edge.is_some() {
+                // A window that the receiver bounds grows no further (RFC 9438 §5.8).
+                increment = increment.min(advertised(flow, out, edge).saturating_sub(flow.window.get()));
+            }
             if has_no_more(config, gate, flow) {
                 // The window grows all the same: the next request will show it.
                 return Trigger::estimate(0, increment);
             }
             let payload = u64::from(acked) + u64::from(increment).next_multiple_of(u64::from(mss.max(1)));
-            let wire = flow.wire(payload).min(room(flow, out, increment)).min(still_expected(config, flow));
+            let wire = flow.wire(payload).min(room(flow, out, edge, increment)).min(still_expected(config, flow));
             Trigger::estimate(wire, increment)
         }
     }
@@ -635,16 +657,23 @@ pub fn trigger(config: &Config, gate: &Gate, flow: &Flow, out: &Outgoing) -> Tri
 /// Wire bytes that the sender can still put on their way once `ack` has reached it: it never has more than its window
 /// outstanding, of which some has arrived, its ACKs being held, and some is owed already. Eq. 3 alone would charge every
 /// ACK in full while a sender that has reduced its window lets them pass without sending anything.
-fn room(flow: &Flow, out: &Outgoing, increment: u32) -> u64 {
+fn room(flow: &Flow, out: &Outgoing, edge: Option<SeqNumber>, increment: u32) -> u64 {
     let arrived = if flow.flags.any(flag::RECEIVED) { SeqNumber(flow.received.get()).ahead_of(out.ack) } else { 0 };
     let window = if reduces(flow, out) { halved(flow) } else { flow.window.get() };
-    let window = whole_segments(flow, window.saturating_add(increment).min(advertised(flow, out)));
+    let window = whole_segments(flow, window.saturating_add(increment).min(advertised(flow, out, edge)));
     flow.wire(u64::from(window.saturating_sub(arrived))).saturating_sub(u64::from(flow.owed.get()))
 }
 
-/// The receive window that `out` advertises: the sender's window is never larger. Unknown without the handshake's scale.
-fn advertised(flow: &Flow, out: &Outgoing) -> u32 {
-    if flow.flags.any(flag::SCALE_KNOWN) { u32::from(out.window) << out.shift } else { u32::MAX }
+/// The receive window that `out` advertises, up to `edge` if windows are bounded: the sender's window is never larger. Unknown
+/// without the handshake's scale.
+fn advertised(flow: &Flow, out: &Outgoing, edge: Option<SeqNumber>) -> u32 {
+    if let Some(edge) = edge {
+        edge.ahead_of(out.ack)
+    } else if flow.flags.any(flag::SCALE_KNOWN) {
+        u32::from(out.window) << out.shift
+    } else {
+        u32::MAX
+    }
 }
 
 /// Wire bytes that the flow may still send if this response is as long as the one before, less what has been charged for
@@ -688,9 +717,8 @@ pub fn charge(gate: &Gate, flow: &Flow, out: &Outgoing, trigger: Trigger, now: T
         engage(gate, flow);
         owe(gate, flow, trigger.wire);
         flow.last_active.set(now.0);
-        if out.class == Class::Request {
-            flow.flags.raise(flag::ASKED);
-        }
+        let asked = if out.class == Class::Request { flag::ASKED } else { 0 };
+        flow.flags.raise(flag::AWAITED | asked);
     }
     if let Some(edge) = trigger.edge {
         flow.edge.advance(edge);

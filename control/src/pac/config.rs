@@ -88,6 +88,9 @@ pub struct Config {
     /// Whether a flow's turn lasts until it has triggered a quarter of the threshold; else it is one ACK long, as §III-D's
     /// "per-flow Round Robin" reads.
     pub long_turns: bool,
+    /// Whether no window is advertised beyond three quarters of the buffer. PAC keeps less than the buffer in flight, so a
+    /// sender has little use for more; but one that has grown a larger window keeps it, and bursts it when it is asked again.
+    pub bound_windows: bool,
     /// Exact credit instead of estimates: charges are moves of the advertised right edge, and windows are lowered to the
     /// flow's share (see [`crate::credit`]).
     pub credit: bool,
@@ -131,6 +134,7 @@ impl Config {
             growth: Growth::PerByte,
             requests: Requests::Gate,
             long_turns: true,
+            bound_windows: true,
             credit: false,
             thin_acks: false,
             auto: false,

@@ -199,12 +199,16 @@ pub(super) fn silent_at(config: &Config, gate: &Gate, flow: &Flow) -> Time {
     Time(flow.last_active.get().saturating_add(patience(config, gate, flow) + 1))
 }
 
+/// A PSH came, and what was released since then brought nothing. While a flow's own ACKs wait for their turn its silence tells
+/// nothing.
+const PUSHED_IN_VAIN: u32 = flag::PUSHED | flag::AWAITED;
+
 /// Voids what a silent flow owes; says whether it did.
 pub fn void_if_silent(config: &Config, gate: &Gate, flow: &Flow, now: Time) -> bool {
     if (flow.owed.get() == 0 && !flow.flags.any(flag::ENGAGED)) || now < silent_at(config, gate, flow) {
         return false;
     }
-    if !config.credit && flow.owed.get() > 0 && flow.flags.any(flag::PUSHED) {
+    if !config.credit && flow.owed.get() > 0 && flow.flags.get() & PUSHED_IN_VAIN == PUSHED_IN_VAIN {
         flow.flags.raise(flag::DRY);
     }
     void(gate, flow);

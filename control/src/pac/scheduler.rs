@@ -347,9 +347,13 @@ impl Scheduler {
     /// The flow whose turn it is: the first of the highest level, or the one that would else wait for too long. Flows that
     /// have outgrown their level sink on the way.
     fn front(&mut self, config: &Config, state: &impl State, now: Time) -> Option<FlowId> {
-        let (age, patience) =
-            if config.credit { (Age::Request, config.max_hold.0 / 4) } else { (Age::Ack, config.max_hold.0 / 3) };
-        if let Some((id, _)) = self.oldest(age, Span(patience), now) {
+        let (ages, patience) = if config.credit {
+            (&[Age::Request][..], config.max_hold.0 / 4)
+        } else {
+            (&[Age::Ack, Age::Request][..], config.max_hold.0 / 3)
+        };
+        let overdue = ages.iter().filter_map(|&age| self.oldest(age, Span(patience), now));
+        if let Some((_, id, _)) = overdue.min_by_key(|&(since, ..)| since) {
             return Some(id);
         }
         for level in 0..config.levels() {
@@ -416,7 +420,7 @@ impl Scheduler {
     fn force_oldest<S: State>(&mut self, config: &Config, state: &S, now: Time) -> bool {
         self.drop_departed_ages();
         let overdue = Age::ALL.into_iter().find_map(|age| self.oldest(age, age.limit(config), now));
-        let Some((id, head)) = overdue else { return false };
+        let Some((_, id, head)) = overdue else { return false };
         let Some(flow) = state.flow(id) else { return false };
         if self.can_split(config, flow, head) {
             self.split(config, state.gate(), flow, head, now);
@@ -429,7 +433,7 @@ impl Scheduler {
     /// Lets a request that has waited for long enough go without a grant if the budget has room for what that sets in
     /// motion: mostly nothing.
     fn split_oldest_request<S: State>(&mut self, config: &Config, state: &S, now: Time) -> bool {
-        let Some((id, head)) = self.oldest(Age::Request, split_after(config), now) else { return false };
+        let Some((_, id, head)) = self.oldest(Age::Request, split_after(config), now) else { return false };
         let Some(flow) = state.flow(id) else { return false };
         let cost = credit::cost_of_split(flow, &self.slots[head as usize].out);
         let may = self.can_split(config, flow, head) && (cost == 0 || state.gate().admits(cost));
@@ -439,11 +443,11 @@ impl Scheduler {
         may
     }
 
-    /// The flow, and its first packet, whose packet is the oldest of its age and has waited for at least `wait`.
-    fn oldest(&self, age: Age, wait: Span, now: Time) -> Option<(FlowId, u32)> {
+    /// Since when the oldest packet of an age is held, if that is for at least `wait`; its flow, and that flow's first packet.
+    fn oldest(&self, age: Age, wait: Span, now: Time) -> Option<(Time, FlowId, u32)> {
         let &(slot, _) = self.ages[age as usize].front()?;
         let held = &self.slots[slot as usize];
-        (now.since(held.since) >= wait).then(|| (held.flow, self.flows[held.flow.0 as usize].head))
+        (now.since(held.since) >= wait).then(|| (held.since, held.flow, self.flows[held.flow.0 as usize].head))
     }
 
     /// Whether the packet may leave without a grant while a bare copy of it waits on. Not a SYN-ACK: its window has

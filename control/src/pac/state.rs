@@ -150,6 +150,8 @@ pub mod flag {
     pub const DRY: u32 = 1 << 19;
     /// A bare copy of an ACK is held: the sender waits for the grant that will come with it.
     pub const COPIED: u32 = 1 << 20;
+    /// Something that triggers data has left since new data last came.
+    pub const AWAITED: u32 = 1 << 21;
     /// Something has been received.
     pub const RECEIVED: u32 = 1 << 9;
     /// An ACK has been seen from our side: `released_ack` and `ack_high` are valid.

@@ -272,14 +272,14 @@ int ingress(struct __sk_buff *skb)
 	return TC_ACT_UNSPEC;
 }
 
-/* Exact credit: the window field of a segment that passes says the flow's right edge. */
+/* Where windows are granted or bounded, the window field of a segment that passes says the flow's right edge. */
 static __always_inline void rewrite_window(struct __sk_buff *skb, const struct flow *flow,
 					   const struct segment *segment, const struct outgoing *out)
 {
 	__u16 window;
 	__be16 old, new;
 
-	if (out->class == CLASS_NONE || !governs(flow))
+	if (out->class == CLASS_NONE || !(governs(flow) || bounded(flow)))
 		return;
 	window = credit_window(flow, out);
 	if (window == out->window)
@@ -392,7 +392,7 @@ int egress_window(struct __sk_buff *skb)
 	struct flow *flow;
 	__u32 *id;
 
-	if (!settings.credit || parse(skb, false, &packet))
+	if (!(settings.credit || settings.bound_windows) || parse(skb, false, &packet))
 		return TC_ACT_UNSPEC;
 	id = bpf_map_lookup_elem(&flow_ids, &packet.key);
 	flow = id ? bpf_map_lookup_elem(&flows, id) : NULL;

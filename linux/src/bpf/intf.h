@@ -49,6 +49,7 @@ enum class { CLASS_ACK, CLASS_HANDSHAKE, CLASS_REQUEST, CLASS_URGENT, CLASS_STAL
 #define FLOW_ASKS (1u << 18)
 #define FLOW_DRY (1u << 19)
 #define FLOW_COPIED (1u << 20)
+#define FLOW_AWAITED (1u << 21)
 
 struct gate {
 	__u64 owed;
@@ -164,7 +165,9 @@ struct settings {
 	__u8 hold;
 	/* ACKs may be left out. */
 	__u8 thin_acks;
-	__u8 reserved[2];
+	/* Windows are shown no larger than PAC can use. */
+	__u8 bound_windows;
+	__u8 reserved[1];
 };
 
 enum hold_what {

@@ -605,6 +605,11 @@ static __always_inline void without_grant(const struct flow *flow, const struct 
 	price(flow, out, kept_edge(flow, out), trigger);
 }
 
+static __always_inline __u32 within(const struct flow *flow, const struct outgoing *out, __u32 most)
+{
+	return later(edge_at(out, most), kept_edge(flow, out));
+}
+
 /* The window field that says the flow's right edge. */
 static __always_inline __u16 credit_window(const struct flow *flow, const struct outgoing *out)
 {
@@ -614,6 +619,19 @@ static __always_inline __u16 credit_window(const struct flow *flow, const struct
 }
 
 /* account.rs */
+
+static __always_inline bool bounded(const struct flow *flow)
+{
+	return settings.bound_windows && !settings.credit && any_flag(flow, FLOW_SCALE_KNOWN);
+}
+
+static __always_inline __u32 largest_window(const struct flow *flow)
+{
+	__u64 cap = get64(&gate.cap), mss = get32(&flow->mss);
+	__u64 segments = (cap - cap / TURNS) / max_u64(mss + get32(&flow->header), 1);
+
+	return min_u64(max_u64(segments, LEAST_SEGMENTS) * mss, 1u << 30);
+}
 
 static __always_inline void close_handshake(struct flow *flow)
 {
@@ -770,7 +788,7 @@ SUBPROGRAM int receive(struct flow *flow, const struct segment *segment, __u64 n
 		add64(&flow->size, any_flag(flow, FLOW_RECEIVED) ? ahead_of(end, get32(&flow->received)) : segment->payload);
 		set32(&flow->received, end);
 		raise_flags(flow, FLOW_RECEIVED);
-		lower_flags(flow, FLOW_DRY);
+		lower_flags(flow, FLOW_DRY | FLOW_AWAITED);
 		note_flight(flow, end);
 		put_flags(flow, FLOW_PUSHED, segment->flags & PSH);
 		put_flags(flow, FLOW_STOPPED, segment->flags & PSH && stopped_short(flow, segment->payload));
@@ -875,16 +893,23 @@ static __always_inline bool reduces(const struct flow *flow, const struct outgoi
 	return out->ece && !reacting && !(flags & FLOW_RECOVERING);
 }
 
-/* What the sender can still put on its way once the ACK has reached it, in wire bytes. */
-static __always_inline __u64 room(const struct flow *flow, const struct outgoing *out, __u32 increment)
+/* The window that the ACK advertises, up to its right edge if windows are bounded. */
+static __always_inline __u32 advertised(const struct flow *flow, const struct outgoing *out, const struct trigger *trigger)
 {
+	if (trigger->moves_edge)
+		return ahead_of(trigger->edge, out->ack);
+	return any_flag(flow, FLOW_SCALE_KNOWN) ? (__u32)out->window << (out->shift & 15) : ~0u;
+}
+
+/* What the sender can still put on its way once the ACK has reached it, in wire bytes. */
+static __always_inline __u64 room(const struct flow *flow, const struct outgoing *out, const struct trigger *trigger)
+{
+	__u32 increment = trigger->increment, offered = advertised(flow, out, trigger);
 	__u32 arrived = any_flag(flow, FLOW_RECEIVED) ? ahead_of(get32(&flow->received), out->ack) : 0;
 	__u32 window = reduces(flow, out) ? halved(flow) : get32(&flow->window);
 
-	__u32 advertised = any_flag(flow, FLOW_SCALE_KNOWN) ? (__u32)out->window << (out->shift & 15) : ~0u;
-
 	window = window + increment < window ? ~0u : window + increment;
-	window = whole_segments(flow, window < advertised ? window : advertised);
+	window = whole_segments(flow, window < offered ? window : offered);
 	return saturating_sub(flow_wire(flow, window > arrived ? window - arrived : 0), get32(&flow->owed));
 }
 
@@ -914,12 +939,17 @@ SUBPROGRAM int trigger_of(const struct flow *flow, const struct outgoing *out, s
 		credit_trigger(flow, out, trigger);
 		return 0;
 	}
+	if (bounded(flow)) {
+		trigger->edge = within(flow, out, largest_window(flow));
+		trigger->moves_edge = true;
+	}
 	if (out->class == CLASS_HANDSHAKE) {
 		trigger->wire = flow_wire(flow, (__u64)settings.initial_window * mss);
 		return 0;
 	}
 	if (out->class == CLASS_REQUEST) {
 		response = get32(&flow->last_response);
+		window = min_u64(window, advertised(flow, out, trigger));
 		trigger->wire = flow_wire(flow, response == 0 || window < response ? window : response);
 		return 0;
 	}
@@ -934,10 +964,12 @@ SUBPROGRAM int trigger_of(const struct flow *flow, const struct outgoing *out, s
 	if (acked == 0)
 		return 0;
 	trigger->increment = increment(flow, acked, out);
+	if (trigger->moves_edge)
+		trigger->increment = min_u64(trigger->increment, saturating_sub(advertised(flow, out, trigger), window));
 	if (has_no_more(flow))
 		return 0;
 	payload = acked + div_ceil(trigger->increment, max_u32(mss, 1)) * max_u32(mss, 1);
-	trigger->wire = min_u64(min_u64(flow_wire(flow, payload), room(flow, out, trigger->increment)), still_expected(flow));
+	trigger->wire = min_u64(min_u64(flow_wire(flow, payload), room(flow, out, trigger)), still_expected(flow));
 	return 0;
 }
 
@@ -952,8 +984,7 @@ SUBPROGRAM int charge(struct flow *flow, const struct outgoing *out, const struc
 		engage(flow);
 		owe(flow, trigger->wire);
 		set64(&flow->last_active, now);
-		if (out->class == CLASS_REQUEST)
-			raise_flags(flow, FLOW_ASKED);
+		raise_flags(flow, FLOW_AWAITED | (out->class == CLASS_REQUEST ? FLOW_ASKED : 0));
 	}
 	if (trigger->moves_edge)
 		advance(&flow->edge, trigger->edge);

@@ -178,6 +178,7 @@ fn changed(config: &Config) -> Vec<(&'static str, Config)> {
                     c.requests = if c.requests == Requests::Ignore { Requests::Gate } else { Requests::Ignore };
                 }),
             ),
+            ("bound_windows", with(|c| c.bound_windows = !c.bound_windows)),
             ("long_turns", with(|c| c.long_turns = !c.long_turns)),
             ("demotion", with(|c| c.demotion[0] -= 2_000)),
         ]);
