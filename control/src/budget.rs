@@ -50,10 +50,12 @@ const OVERFLOW: u64 = 8;
 /// Epochs for which the ceiling stays after an overflow, before it rises.
 const CAUTION: u32 = 512;
 
-/// The largest budget. PAC takes the whole buffer, as published: its estimates run high. Exact credit fills what it is
-/// given to the byte, and leaves a sixteenth to what nobody can account: the senders' own ACKs, and other hosts' traffic.
+/// The largest budget. PAC takes the whole buffer, as published: its estimates run high. Exact credit, and PAC with bounded
+/// windows, fill what they are given to the byte, and leave a sixteenth to what nobody can account: the senders' own ACKs and
+/// probes, and other hosts' traffic.
 fn top(config: &Config) -> u64 {
-    if config.credit { config.buffer - config.buffer / 16 } else { config.buffer }.max(2 * FULL_FRAME)
+    let spare = if config.credit || config.bound_windows { config.buffer / 16 } else { 0 };
+    (config.buffer - spare).max(2 * FULL_FRAME)
 }
 
 /// The search for the budget.

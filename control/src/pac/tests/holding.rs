@@ -207,6 +207,94 @@ fn what_brings_nothing_after_a_push_is_the_end() {
 }
 
 #[test]
+fn silence_while_a_flow_waits_for_its_turn_is_no_end() {
+    // As above, but what was released has brought its data; the other ACKs are still held.
+    let mut host = Host::new(Config { push_ends_response: true, ..config() });
+    host.connect(0);
+    for i in 0..4 {
+        host.receive(0, Segment { flags: Flags::ACK | Flags::PSH, ..data(1 + i * MSS, MSS) });
+    }
+    host.ack(0, 1 + MSS);
+    host.receive(0, Segment { flags: Flags::ACK | Flags::PSH, ..data(1 + 4 * MSS, MSS) });
+    host.wait(Span::millis(3));
+    assert!(interval::void_if_silent(&host.pac.config, &host.pac.state.gate, &host.pac.state.flows[0], host.now));
+    host.ack(0, 1 + 4 * MSS);
+    assert!(host.in_flight() > 0, "the sender has been told of three segments");
+}
+
+#[test]
+fn no_window_is_shown_that_would_fill_the_buffer() {
+    let mut host = Host::new(Config { bound_windows: true, ..config() });
+    host.connect(0);
+    let shown = |host: &Host| {
+        let &(_, ack, window) = host.wire.last().unwrap();
+        (ack, u32::from(window) << 7)
+    };
+    // 90 000 bytes of budget less a quarter, in whole segments, rounded up to the unit of the window field.
+    let most = (67_500 / FRAME as u32 * MSS).div_ceil(128) * 128;
+    assert_eq!(shown(&host), (1, most));
+    host.data(0, 1, MSS);
+    host.ack(0, 1 + MSS);
+    assert_eq!(shown(&host), (1 + MSS, most));
+    host.send(0, Segment { sack: true, ..pure_ack(1 + MSS) });
+    assert_eq!(shown(&host), (1 + MSS, most), "a duplicate says the same");
+    host.send(0, Segment { window: 100, ..pure_ack(1 + MSS) });
+    assert_eq!(shown(&host), (1 + MSS, 12_800), "no more than TCP offers");
+}
+
+#[test]
+fn a_request_is_charged_with_no_more_than_the_window_that_it_shows() {
+    let mut host = Host::new(Config { bound_windows: true, ..config() });
+    host.connect(0);
+    for i in 0..100 {
+        host.data(0, 1 + i * MSS, MSS);
+        host.ack(0, 1 + (i + 1) * MSS);
+    }
+    host.wait(Span::millis(10));
+    interval::void(&host.pac.state.gate, &host.pac.state.flows[0]);
+    host.send(0, request(1 + 100 * MSS));
+    assert_eq!(host.in_flight() / FRAME, u64::from(67_500 / FRAME as u32), "not the 100 segments of the last response");
+}
+
+#[test]
+fn whoever_has_waited_longest_goes_first_be_it_a_request_or_an_ack() {
+    // λ is so small that Eq. 6 writes nothing off.
+    let mut host = Host::new(Config { lambda_permille: 1, ..config() });
+    for flow in 0..3 {
+        host.connect(flow);
+    }
+    for i in 0..15 {
+        host.data(0, 1 + i * MSS, MSS); // sinks to the lower level
+        host.ack(0, 1 + (i + 1) * MSS);
+    }
+    for i in 0..4 {
+        host.data(1, 1 + i * MSS, MSS);
+        host.ack(1, 1 + (i + 1) * MSS);
+    }
+    host.wait(Span::millis(10));
+    for flow in &host.pac.state.flows[..2] {
+        interval::void(&host.pac.state.gate, flow);
+    }
+    host.fill(2);
+    let asks = host.send(1, request(1 + 4 * MSS));
+    host.wait(Span::millis(1));
+    host.data(0, 1 + 15 * MSS, MSS);
+    let ack = host.ack(0, 1 + 16 * MSS);
+    // Both wait for more than a third of the longest hold, while the debtor goes on.
+    for i in 0..50 {
+        host.wait(Span::micros(900));
+        host.data(2, 1 + i, 1);
+        host.fill(2);
+    }
+    assert!(!host.has_left(asks) && !host.has_left(ack));
+    let start = host.left.len();
+    let debtor = &host.pac.state.flows[2];
+    interval::void(&host.pac.state.gate, debtor);
+    host.poll();
+    assert_eq!(host.left[start..], [asks, ack]);
+}
+
+#[test]
 fn partial_acks_do_not_wait_until_recovery_ends() {
     let mut host = Host::new(config());
     host.connect(0);

@@ -172,6 +172,7 @@ fn config() -> Config {
         push_ends_response: false,
         growth: Growth::PerAck,
         long_turns: false,
+        bound_windows: false,
         max_hold: Span::millis(100),
         ..Config::new(96_000)
     }
