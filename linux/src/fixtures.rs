@@ -279,7 +279,7 @@ fn config(guard: &str) -> Config {
     let mut words = guard.split(' ');
     let (policy, buffer) = (words.next().unwrap(), words.next().unwrap().parse().unwrap());
     match policy {
-        "pac" => Config::new(buffer),
+        "pac" => Config { bound_windows: false, ..Config::new(buffer) },
         "credit" => Config::credit(buffer),
         _ => panic!("no guard: {guard}"),
     }

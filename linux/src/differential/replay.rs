@@ -42,8 +42,15 @@ const SCENARIOS: [(&str, &str); 5] = [
          [[background]]\nsenders = 2\nto = \"beside\"\n\
          workload = { kind = \"on-off\", on = \"1ms\", off = \"1ms\", rate = \"750mbit\", stop = \"20ms\" }",
     ),
-    // Few flows that stop and go by themselves, and wait for nobody.
-    ("fitful", "workload = { kind = \"on-off\", on = \"2ms\", off = \"2ms\", rate = \"60mbit\", stop = \"200ms\" }"),
+    // Slow flows that wait for nobody, begun one after the other (so that both sides number them alike), and traffic on
+    // their way that comes and goes.
+    (
+        "fitful",
+        "workload = { kind = \"long\", stagger = \"100us\", stop = \"400ms\", rate = \"36mbit\" }\n\
+         network.topology = \"core\"\n\
+         [[background]]\nsenders = 2\nto = \"beside\"\n\
+         workload = { kind = \"on-off\", on = \"3ms\", off = \"3ms\", rate = \"450mbit\", stop = \"400ms\" }",
+    ),
 ];
 
 /// A simulated incast that is tight enough for ACKs to be held.
@@ -169,7 +176,7 @@ fn changed(config: &Config) -> Vec<(&'static str, Config)> {
     if !config.credit {
         others.extend([
             ("initial_window", with(|c| c.initial_window += 1)),
-            ("lambda", with(|c| c.lambda_permille -= 20)),
+            ("lambda", with(|c| c.lambda_permille -= 50)),
             ("min_interval", with(|c| c.min_interval = Span::micros(400))),
             ("growth", with(|c| c.growth = Growth::PerAck)),
             (
