@@ -610,10 +610,11 @@ fn bounded(config: &Config, flow: &Flow) -> bool {
     config.bound_windows && !config.credit && flow.flags.any(flag::SCALE_KNOWN)
 }
 
-/// The largest window that a flow is shown, in bytes: the segments that the buffer holds beside a turn of others.
+/// The largest window that a flow is shown, in bytes: the segments that three quarters of the buffer hold, which is four
+/// fifths of the budget. The rest is for others.
 fn largest_window(gate: &Gate, flow: &Flow) -> u32 {
-    let (cap, mss) = (gate.cap.get(), u64::from(flow.mss.get()));
-    let segments = (cap - cap / credit::TURNS) / (mss + u64::from(flow.header.get())).max(1);
+    let mss = u64::from(flow.mss.get());
+    let segments = gate.cap.get() * 4 / 5 / (mss + u64::from(flow.header.get())).max(1);
     (segments.max(u64::from(credit::LEAST_SEGMENTS)) * mss).min(1 << 30) as u32
 }
 

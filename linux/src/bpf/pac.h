@@ -627,8 +627,8 @@ static __always_inline bool bounded(const struct flow *flow)
 
 static __always_inline __u32 largest_window(const struct flow *flow)
 {
-	__u64 cap = get64(&gate.cap), mss = get32(&flow->mss);
-	__u64 segments = (cap - cap / TURNS) / max_u64(mss + get32(&flow->header), 1);
+	__u64 mss = get32(&flow->mss);
+	__u64 segments = get64(&gate.cap) * 4 / 5 / max_u64(mss + get32(&flow->header), 1);
 
 	return min_u64(max_u64(segments, LEAST_SEGMENTS) * mss, 1u << 30);
 }
