@@ -20,6 +20,7 @@
 //! link that is idle for want of work, connections that are being set up, and servers that think say nothing about budgets.
 //! Neighbouring epochs are compared, and many of them, because hosts are descheduled, and rounds begin and end.
 
+use crate::credit;
 use crate::pac::config::{Config, FULL_FRAME};
 use crate::pac::state::Gate;
 use crate::units::{Span, Time};
@@ -56,6 +57,13 @@ const CAUTION: u32 = 512;
 fn top(config: &Config) -> u64 {
     let spare = if config.credit || config.bound_windows { config.buffer / 16 } else { 0 };
     (config.buffer - spare).max(2 * FULL_FRAME)
+}
+
+/// The least budget: no less than a few flows need side by side, where the buffer is known to have room for that. Turns would cost
+/// them more, in packets, than a shorter queue is worth.
+fn least(config: &Config, gate: &Gate, top: u64) -> u64 {
+    let needed = credit::side_by_side(gate.crowd.get());
+    if config.credit && !config.auto && needed <= top { needed.max(LEAST) } else { LEAST }
 }
 
 /// The search for the budget.
@@ -169,7 +177,7 @@ impl Budget {
             self.step(config, (arrived << 20) / elapsed.0.max(1), budget, top)
         };
         let top = self.top(config);
-        gate.cap.set(next.clamp(LEAST.min(top), top));
+        gate.cap.set(next.clamp(least(config, gate, top).min(top), top));
         gate.threshold.set(gate.threshold.get().min(gate.cap.get()));
     }
 

@@ -37,7 +37,7 @@
 //!    most of them, and all send them at the begin of the next.
 
 use crate::pac::account::{Class, Outgoing, Trigger, has_no_more};
-use crate::pac::config::Config;
+use crate::pac::config::{Config, FULL_FRAME};
 use crate::pac::state::{Flow, Gate, flag};
 use crate::segment::Edit;
 use crate::seq::SeqNumber;
@@ -53,8 +53,9 @@ pub const MARKED_TURNS: u64 = 6;
 /// A flow never gets more than this part of the budget, not even alone: what it keeps of its window when it falls idle
 /// must leave room for others when it is asked again.
 pub const LEAST_SHARES: u64 = 2;
-/// So few flows send side by side, each with its part of the budget: nobody waits, and no ACK needs a copy.
-pub const ABREAST: u64 = 8;
+/// As long as each gets this many full frames, all flows send side by side, each with its part of the budget: nobody waits, and
+/// no ACK needs a copy.
+pub const ABREAST: u64 = 5;
 /// Least unacknowledged segments of an undisturbed stream with which an ACK goes out. Two after loss or marks, as with
 /// delayed ACKs (RFC 5681 §4.2).
 pub const MOST_LEFT_OUT: u32 = 4;
@@ -77,10 +78,16 @@ fn turn(gate: &Gate) -> u64 {
     (gate.threshold.get() * BUDGETS_PER_TURN).max(gate.smooth_bandwidth.get() * LONGEST_TURN)
 }
 
-/// Whether all flows that were there of late can send side by side.
+/// Whether all engaged flows can send side by side.
 #[inline]
 fn abreast(gate: &Gate) -> bool {
-    gate.crowd.get() <= ABREAST
+    gate.engaged.get() * ABREAST * FULL_FRAME <= gate.threshold.get()
+}
+
+/// The budget with which so many flows never wait for each other: a frame more for each, for grants are rounded up to units of
+/// the window field.
+pub(crate) const fn side_by_side(flows: u64) -> u64 {
+    flows * (ABREAST + 1) * FULL_FRAME
 }
 
 /// The flow's share of the budget as payload bytes, in whole segments.
@@ -88,7 +95,8 @@ fn abreast(gate: &Gate) -> bool {
 fn share(gate: &Gate, flow: &Flow) -> u32 {
     let mss = u64::from(flow.mss.get().max(1));
     let turns = if gate.threshold.get() < gate.cap.get() { MARKED_TURNS } else { TURNS };
-    let shares = if abreast(gate) { gate.crowd.get() } else { gate.engaged.get().min(turns) };
+    let engaged = gate.engaged.get();
+    let shares = if abreast(gate) { engaged } else { engaged.min(turns) };
     let share = gate.threshold.get() / shares.max(LEAST_SHARES);
     let wire = share.min(turn(gate) / gate.crowd.get().max(1));
     let payload = wire * mss / (mss + u64::from(flow.header.get()));
@@ -220,7 +228,9 @@ fn kept(flow: &Flow, out: &Outgoing) -> SeqNumber {
 /// response may be complete, and for a new connection: nobody has asked it for anything yet, and a share
 /// that lies idle is a share less for others.
 fn grant(gate: &Gate, flow: &Flow, out: &Outgoing) -> SeqNumber {
-    let may_have_ended = flow.flags.any(flag::STOPPED) && out.ack.0 == flow.received.get();
+    // A burst's PSH in a flow known to send them in mid-stream, before the response is as long as expected, is only that.
+    let midway = flow.flags.any(flag::PUSHES_MIDWAY) && flow.size.get() < expected(gate, flow);
+    let may_have_ended = flow.flags.any(flag::STOPPED) && out.ack.0 == flow.received.get() && !midway;
     if out.class == Class::Handshake && !flow.flags.any(flag::HALF_OPEN) && !out.data && crowded(gate, flow) {
         return out.ack;
     }
@@ -228,7 +238,20 @@ fn grant(gate: &Gate, flow: &Flow, out: &Outgoing) -> SeqNumber {
     if may_have_ended || among_many || out.class == Class::Handshake {
         return least(flow, out);
     }
-    edge_at(out, u64::from(share(gate, flow)).min(lacking(gate, flow, out.ack)) as u32)
+    let wanted = u64::from(share(gate, flow)).min(lacking(gate, flow, out.ack)) as u32;
+    edge_at(out, if abreast(gate) { wanted.min(affordable(gate, flow, out)) } else { wanted })
+}
+
+/// Payload beyond `out.ack` that the budget has room for now, in whole segments and no less than the least grant. Side by side a flow
+/// takes what there is instead of waiting for its whole share.
+fn affordable(gate: &Gate, flow: &Flow, out: &Outgoing) -> u32 {
+    let mss = u64::from(flow.mss.get().max(1));
+    let free = gate.threshold.get().saturating_sub(gate.in_flight()) + u64::from(flow.owed.get());
+    let unacknowledged =
+        if flow.flags.any(flag::RECEIVED) { SeqNumber(flow.received.get()).ahead_of(out.ack) } else { 0 };
+    let payload = free * mss / (mss + u64::from(flow.header.get())) + u64::from(unacknowledged);
+    let rounding = (1 << out.shift) - 1;
+    ((payload.saturating_sub(rounding) / mss).max(u64::from(LEAST_SEGMENTS)) * mss).min(1 << 30) as u32
 }
 
 /// The right edge of the least grant.

@@ -226,7 +226,7 @@ fn receive(config: &Config, gate: &Gate, flow: &Flow, segment: &Segment, now: Ti
     gate.interval_frames.add(u64::from(segment.frames));
     let pause = now.since(Time(flow.last_active.get())).0;
     flow.last_active.set(now.0);
-    if pause > config.silence.0 {
+    if pause > config.silence.0.max(2 * gate.interval.get()) {
         flow.run.set(0);
     }
     flow.run.add(segment.payload);

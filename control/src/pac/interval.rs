@@ -216,7 +216,8 @@ pub fn void_if_silent(config: &Config, gate: &Gate, flow: &Flow, now: Time) -> b
         disengage(gate, flow);
     }
     if flow.flags.any(flag::STOPPED) {
-        gate.usual_response.set(flow.size.get());
+        // It may go on; several that fall silent together are asked in any order.
+        gate.usual_response.set(gate.usual_response.get().max(flow.size.get()));
     }
     true
 }

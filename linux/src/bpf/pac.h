@@ -22,7 +22,7 @@
 #define LEAST_SHARES 2
 #define MARKED_TURNS 6
 #define LONGEST_TURN 48
-#define ABREAST 8
+#define ABREAST 5
 #define MOST_LEFT_OUT 4
 #define BUDGETS_PER_TURN 64
 #define CROWD_STEP 100000000ull
@@ -448,7 +448,7 @@ static __always_inline __u64 turn(void)
 
 static __always_inline bool abreast(void)
 {
-	return get64(&gate.crowd) <= ABREAST;
+	return get64(&gate.engaged) * ABREAST * FULL_FRAME <= get64(&gate.threshold);
 }
 
 static __always_inline __u32 share(const struct flow *flow)
@@ -456,7 +456,7 @@ static __always_inline __u32 share(const struct flow *flow)
 	__u64 mss = max_u32(get32(&flow->mss), 1);
 	__u64 threshold = get64(&gate.threshold), crowd = get64(&gate.crowd);
 	__u64 turns = threshold < get64(&gate.cap) ? MARKED_TURNS : TURNS;
-	__u64 shares = abreast() ? crowd : min_u64(get64(&gate.engaged), turns);
+	__u64 engaged = get64(&gate.engaged), shares = abreast() ? engaged : min_u64(engaged, turns);
 	__u64 part = threshold / max_u64(shares, LEAST_SHARES);
 	__u64 wire = min_u64(part, turn() / max_u64(crowd, 1));
 	__u64 payload = wire * mss / (mss + get32(&flow->header));
@@ -560,16 +560,30 @@ static __always_inline __u32 least(const struct flow *flow, const struct outgoin
 	return edge_at(out, LEAST_SEGMENTS * get32(&flow->mss));
 }
 
+static __always_inline __u32 affordable(const struct flow *flow, const struct outgoing *out)
+{
+	__u64 mss = max_u32(get32(&flow->mss), 1);
+	__u64 free = saturating_sub(get64(&gate.threshold), in_flight()) + get32(&flow->owed);
+	__u64 payload = free * mss / (mss + get32(&flow->header)) +
+			(any_flag(flow, FLOW_RECEIVED) ? ahead_of(get32(&flow->received), out->ack) : 0);
+	__u64 rounding = (1u << (out->shift & 15)) - 1;
+
+	return min_u64(max_u64(saturating_sub(payload, rounding) / mss, LEAST_SEGMENTS) * mss, 1u << 30);
+}
+
 static __always_inline __u32 grant(const struct flow *flow, const struct outgoing *out)
 {
-	bool may_have_ended = any_flag(flow, FLOW_STOPPED) && out->ack == get32(&flow->received);
+	bool midway = any_flag(flow, FLOW_PUSHES_MIDWAY) && get64(&flow->size) < expected(flow);
+	bool may_have_ended = any_flag(flow, FLOW_STOPPED) && out->ack == get32(&flow->received) && !midway;
 	bool among_many = out->class == CLASS_REQUEST && get64(&gate.engaged) > TURNS && !abreast();
+	__u32 wanted;
 
 	if (out->class == CLASS_HANDSHAKE && !any_flag(flow, FLOW_HALF_OPEN) && !out->data && crowded(flow))
 		return out->ack;
 	if (may_have_ended || among_many || out->class == CLASS_HANDSHAKE)
 		return least(flow, out);
-	return edge_at(out, min_u64(share(flow), lacking(flow, out->ack)));
+	wanted = min_u64(share(flow), lacking(flow, out->ack));
+	return edge_at(out, abreast() ? min_u64(wanted, affordable(flow, out)) : wanted);
 }
 
 static __always_inline void price(const struct flow *flow, const struct outgoing *out, __u32 to,
@@ -759,7 +773,7 @@ SUBPROGRAM int receive(struct flow *flow, const struct segment *segment, __u64 n
 	add64(&gate.interval_frames, segment->frames);
 	pause = since(now, get64(&flow->last_active));
 	set64(&flow->last_active, now);
-	if (pause > settings.silence)
+	if (pause > max_u64(settings.silence, 2 * get64(&gate.interval)))
 		set32(&flow->run, 0);
 	set32(&flow->run, get32(&flow->run) + segment->payload);
 	if (any_flag(flow, FLOW_ASKED)) {

@@ -173,6 +173,9 @@ fn changed(config: &Config) -> Vec<(&'static str, Config)> {
         ("hold", with(|c| c.hold = Hold::Requests)),
         ("credit", with(|c| c.credit = !c.credit)),
     ];
+    if config.credit {
+        others.push(("thin_acks", with(|c| c.thin_acks = false)));
+    }
     if !config.credit {
         others.extend([
             ("initial_window", with(|c| c.initial_window += 1)),
