@@ -53,8 +53,7 @@ pub const MARKED_TURNS: u64 = 6;
 /// A flow never gets more than this part of the budget, not even alone: what it keeps of its window when it falls idle
 /// must leave room for others when it is asked again.
 pub const LEAST_SHARES: u64 = 2;
-/// As long as each gets this many full frames, all flows send side by side, each with its part of the budget: nobody waits, and
-/// no ACK needs a copy.
+/// As long as each gets this many full frames, all flows send side by side: nobody waits, and no ACK needs a copy.
 pub const ABREAST: u64 = 5;
 /// Least unacknowledged segments of an undisturbed stream with which an ACK goes out. Two after loss or marks, as with
 /// delayed ACKs (RFC 5681 §4.2).
@@ -84,6 +83,15 @@ fn abreast(gate: &Gate) -> bool {
     gate.engaged.get() * ABREAST * FULL_FRAME <= gate.threshold.get()
 }
 
+/// What each of several flows side by side has use for: twice its part of the path's bandwidth-delay product, or the frames that
+/// keep a sender moving. What they have beyond it only stands in the queue. No limit where the link's rate is not known.
+fn enough(config: &Config, gate: &Gate, flows: u64) -> u64 {
+    if config.rate_mbps == 0 {
+        return u64::MAX;
+    }
+    (gate.mean_rtt.get() * config.rate_mbps / 4_000 / flows).max(ABREAST * FULL_FRAME)
+}
+
 /// The budget with which so many flows never wait for each other: a frame more for each, for grants are rounded up to units of
 /// the window field.
 pub(crate) const fn side_by_side(flows: u64) -> u64 {
@@ -92,12 +100,13 @@ pub(crate) const fn side_by_side(flows: u64) -> u64 {
 
 /// The flow's share of the budget as payload bytes, in whole segments.
 #[inline]
-fn share(gate: &Gate, flow: &Flow) -> u32 {
+fn share(config: &Config, gate: &Gate, flow: &Flow) -> u32 {
     let mss = u64::from(flow.mss.get().max(1));
     let turns = if gate.threshold.get() < gate.cap.get() { MARKED_TURNS } else { TURNS };
     let engaged = gate.engaged.get();
     let shares = if abreast(gate) { engaged } else { engaged.min(turns) };
     let share = gate.threshold.get() / shares.max(LEAST_SHARES);
+    let share = if engaged > 1 && abreast(gate) { share.min(enough(config, gate, engaged)) } else { share };
     let wire = share.min(turn(gate) / gate.crowd.get().max(1));
     let payload = wire * mss / (mss + u64::from(flow.header.get()));
     ((payload / mss).max(u64::from(LEAST_SEGMENTS)) * mss).min(1 << 30) as u32
@@ -196,7 +205,7 @@ pub fn trigger(config: &Config, gate: &Gate, flow: &Flow, out: &Outgoing) -> Tri
         Class::Ack | Class::Handshake | Class::Request => true,
     };
     let kept = kept(flow, out);
-    let to = if moves { grant(gate, flow, out).max(kept) } else { kept };
+    let to = if moves { grant(config, gate, flow, out).max(kept) } else { kept };
     price(flow, out, to)
 }
 
@@ -227,7 +236,7 @@ fn kept(flow: &Flow, out: &Outgoing) -> SeqNumber {
 /// The right edge of a full grant: the share, but no more than the response is expected to need; or the least where the
 /// response may be complete, and for a new connection: nobody has asked it for anything yet, and a share
 /// that lies idle is a share less for others.
-fn grant(gate: &Gate, flow: &Flow, out: &Outgoing) -> SeqNumber {
+fn grant(config: &Config, gate: &Gate, flow: &Flow, out: &Outgoing) -> SeqNumber {
     // A burst's PSH in a flow known to send them in mid-stream, before the response is as long as expected, is only that.
     let midway = flow.flags.any(flag::PUSHES_MIDWAY) && flow.size.get() < expected(gate, flow);
     let may_have_ended = flow.flags.any(flag::STOPPED) && out.ack.0 == flow.received.get() && !midway;
@@ -238,7 +247,7 @@ fn grant(gate: &Gate, flow: &Flow, out: &Outgoing) -> SeqNumber {
     if may_have_ended || among_many || out.class == Class::Handshake {
         return least(flow, out);
     }
-    let wanted = u64::from(share(gate, flow)).min(lacking(gate, flow, out.ack)) as u32;
+    let wanted = u64::from(share(config, gate, flow)).min(lacking(gate, flow, out.ack)) as u32;
     edge_at(out, if abreast(gate) { wanted.min(affordable(gate, flow, out)) } else { wanted })
 }
 

@@ -451,13 +451,20 @@ static __always_inline bool abreast(void)
 	return get64(&gate.engaged) * ABREAST * FULL_FRAME <= get64(&gate.threshold);
 }
 
+static __always_inline __u64 enough(__u64 flows)
+{
+	if (settings.rate_mbps == 0)
+		return ~0ull;
+	return max_u64(get64(&gate.mean_rtt) * settings.rate_mbps / 4000 / flows, ABREAST * FULL_FRAME);
+}
+
 static __always_inline __u32 share(const struct flow *flow)
 {
 	__u64 mss = max_u32(get32(&flow->mss), 1);
 	__u64 threshold = get64(&gate.threshold), crowd = get64(&gate.crowd);
 	__u64 turns = threshold < get64(&gate.cap) ? MARKED_TURNS : TURNS;
 	__u64 engaged = get64(&gate.engaged), shares = abreast() ? engaged : min_u64(engaged, turns);
-	__u64 part = threshold / max_u64(shares, LEAST_SHARES);
+	__u64 part = min_u64(threshold / max_u64(shares, LEAST_SHARES), engaged > 1 && abreast() ? enough(engaged) : ~0ull);
 	__u64 wire = min_u64(part, turn() / max_u64(crowd, 1));
 	__u64 payload = wire * mss / (mss + get32(&flow->header));
 

@@ -214,6 +214,19 @@ fn eight_flows_send_side_by_side() {
 }
 
 #[test]
+fn side_by_side_nobody_gets_what_would_only_stand_in_the_queue() {
+    // The first was alone and has half of the budget. A round trip of 100 us at 1 Gb/s is 12.5 KB.
+    for (rate_mbps, segments) in [(0, 22), (1_000, 8), (100, 5)] {
+        let mut host = Host::new(Config { rate_mbps, ..Config::credit(96_000) });
+        host.connect(0);
+        host.connect(1);
+        host.send(0, request(1));
+        host.send(1, request(1));
+        assert_eq!(host.told(1), (segments * MSS).next_multiple_of(UNIT), "{rate_mbps} Mb/s");
+    }
+}
+
+#[test]
 fn a_request_among_many_brings_the_least_grant() {
     let mut host = guard();
     for flow in 0..24 {
