@@ -55,6 +55,8 @@ pub const MARKED_TURNS: u64 = 6;
 pub const LEAST_SHARES: u64 = 2;
 /// As long as each gets this many full frames, all flows send side by side: nobody waits, and no ACK needs a copy.
 pub const ABREAST: u64 = 5;
+/// So many full frames keep a sender moving that sends side by side with others.
+pub const ENOUGH: u64 = 4;
 /// Least unacknowledged segments of an undisturbed stream with which an ACK goes out. Two after loss or marks, as with
 /// delayed ACKs (RFC 5681 §4.2).
 pub const MOST_LEFT_OUT: u32 = 4;
@@ -83,13 +85,13 @@ fn abreast(gate: &Gate) -> bool {
     gate.engaged.get() * ABREAST * FULL_FRAME <= gate.threshold.get()
 }
 
-/// What each of several flows side by side has use for: twice its part of the path's bandwidth-delay product, or the frames that
-/// keep a sender moving. What they have beyond it only stands in the queue. No limit where the link's rate is not known.
+/// What each of several flows side by side has use for: one and a half times its part of the path's bandwidth-delay product, or
+/// the frames that keep a sender moving. What they have beyond it only stands in the queue. No limit where the link's rate is not known.
 fn enough(config: &Config, gate: &Gate, flows: u64) -> u64 {
     if config.rate_mbps == 0 {
         return u64::MAX;
     }
-    (gate.mean_rtt.get() * config.rate_mbps / 4_000 / flows).max(ABREAST * FULL_FRAME)
+    (gate.mean_rtt.get() * config.rate_mbps * 3 / 16_000 / flows).max(ENOUGH * FULL_FRAME)
 }
 
 /// The budget with which so many flows never wait for each other: a frame more for each, for grants are rounded up to units of

@@ -23,6 +23,7 @@
 #define MARKED_TURNS 6
 #define LONGEST_TURN 48
 #define ABREAST 5
+#define ENOUGH 4
 #define MOST_LEFT_OUT 4
 #define BUDGETS_PER_TURN 64
 #define CROWD_STEP 100000000ull
@@ -455,7 +456,7 @@ static __always_inline __u64 enough(__u64 flows)
 {
 	if (settings.rate_mbps == 0)
 		return ~0ull;
-	return max_u64(get64(&gate.mean_rtt) * settings.rate_mbps / 4000 / flows, ABREAST * FULL_FRAME);
+	return max_u64(get64(&gate.mean_rtt) * settings.rate_mbps * 3 / 16000 / flows, ENOUGH * FULL_FRAME);
 }
 
 static __always_inline __u32 share(const struct flow *flow)

@@ -216,7 +216,7 @@ fn eight_flows_send_side_by_side() {
 #[test]
 fn side_by_side_nobody_gets_what_would_only_stand_in_the_queue() {
     // The first was alone and has half of the budget. A round trip of 100 us at 1 Gb/s is 12.5 KB.
-    for (rate_mbps, segments) in [(0, 22), (1_000, 8), (100, 5)] {
+    for (rate_mbps, segments) in [(0, 22), (1_000, 6), (100, 4)] {
         let mut host = Host::new(Config { rate_mbps, ..Config::credit(96_000) });
         host.connect(0);
         host.connect(1);
