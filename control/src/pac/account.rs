@@ -1,7 +1,8 @@
-//! The packet path: what every segment does to the ledger, and whether an outgoing one may leave now. This file and
-//! `interval.rs` are what the BPF programs mirror; integers only, no allocation, no loops.
+//! The packet path: what every segment does to the ledger, and whether an outgoing one may leave now. This file,
+//! `estimate.rs` and `interval.rs` are what the BPF programs mirror; integers only, no allocation, no loops.
 
-use super::config::{Config, Growth, Hold, LARGEST_REQUEST, Requests, RttMethod};
+use super::config::{Config, Hold, LARGEST_REQUEST, Requests, RttMethod};
+use super::estimate::{estimate, whole_segments};
 use super::interval::{self, disengage, engage, smooth, void};
 use super::state::{Flow, Gate, flag};
 use crate::credit;
@@ -90,9 +91,9 @@ pub struct Trigger {
 }
 
 impl Trigger {
-    const NOTHING: Self = Self::estimate(0, 0);
+    pub(super) const NOTHING: Self = Self::estimate(0, 0);
 
-    const fn estimate(wire: u64, increment: u32) -> Self {
+    pub(super) const fn estimate(wire: u64, increment: u32) -> Self {
         Self { wire, increment, edge: None }
     }
 }
@@ -561,12 +562,12 @@ fn reduce(flow: &Flow, sent: SeqNumber) {
 }
 
 /// RFC 5681 Eq. 4.
-fn halved(flow: &Flow) -> u32 {
+pub(super) fn halved(flow: &Flow) -> u32 {
     whole_segments(flow, flow.window.get() / 2).max(2 * flow.mss.get())
 }
 
 /// Whether `out` makes the sender reduce its window: an ECN-Echo, unless it is still reacting to the one before.
-fn reduces(flow: &Flow, out: &Outgoing) -> bool {
+pub(super) fn reduces(flow: &Flow, out: &Outgoing) -> bool {
     let flags = flow.flags.get();
     let reacting = flags & flag::REDUCED != 0 && !out.ack.after(SeqNumber(flow.recover.get()));
     out.ece && !reacting && flags & flag::RECOVERING == 0
@@ -616,100 +617,6 @@ fn largest_window(gate: &Gate, flow: &Flow) -> u32 {
     let mss = u64::from(flow.mss.get());
     let segments = gate.cap.get() * 4 / 5 / (mss + u64::from(flow.header.get())).max(1);
     (segments.max(u64::from(credit::LEAST_SEGMENTS)) * mss).min(1 << 30) as u32
-}
-
-/// The same without the right edge, which is `edge` if windows are bounded.
-fn estimate(config: &Config, gate: &Gate, flow: &Flow, out: &Outgoing, edge: Option<SeqNumber>) -> Trigger {
-    let mss = flow.mss.get();
-    match out.class {
-        Class::Handshake => Trigger::estimate(flow.wire(u64::from(config.initial_window) * u64::from(mss)), 0),
-        Class::Request => {
-            let kept = flow.window.get().min(advertised(flow, out, edge));
-            let response = flow.last_response.get();
-            let burst = if response == 0 { kept } else { kept.min(response) };
-            Trigger::estimate(flow.wire(u64::from(burst)), 0)
-        }
-        Class::Stale => Trigger::NOTHING,
-        Class::Ack | Class::Urgent | Class::Data => {
-            let acked = out.ack.ahead_of(SeqNumber(flow.released_ack.get()));
-            let hole = flow.flags.any(flag::RECEIVED) && SeqNumber(flow.received.get()).after(out.ack);
-            if acked == 0 && out.class == Class::Urgent && hole {
-                return Trigger::estimate(flow.wire(u64::from(mss)), 0);
-            }
-            if acked == 0 {
-                return Trigger::NOTHING;
-            }
-            let mut increment = increment(config, flow, acked, out);
-            if edge.is_some() {
-                // A window that the receiver bounds grows no further (RFC 9438 §5.8).
-                increment = increment.min(advertised(flow, out, edge).saturating_sub(flow.window.get()));
-            }
-            if has_no_more(config, gate, flow) {
-                // The window grows all the same: the next request will show it.
-                return Trigger::estimate(0, increment);
-            }
-            let payload = u64::from(acked) + u64::from(increment).next_multiple_of(u64::from(mss.max(1)));
-            let wire = flow.wire(payload).min(room(flow, out, edge, increment)).min(still_expected(config, flow));
-            Trigger::estimate(wire, increment)
-        }
-    }
-}
-
-/// Wire bytes that the sender can still put on their way once `ack` has reached it: it never has more than its window
-/// outstanding, of which some has arrived, its ACKs being held, and some is owed already. Eq. 3 alone would charge every
-/// ACK in full while a sender that has reduced its window lets them pass without sending anything.
-fn room(flow: &Flow, out: &Outgoing, edge: Option<SeqNumber>, increment: u32) -> u64 {
-    let arrived = if flow.flags.any(flag::RECEIVED) { SeqNumber(flow.received.get()).ahead_of(out.ack) } else { 0 };
-    let window = if reduces(flow, out) { halved(flow) } else { flow.window.get() };
-    let window = whole_segments(flow, window.saturating_add(increment).min(advertised(flow, out, edge)));
-    flow.wire(u64::from(window.saturating_sub(arrived))).saturating_sub(u64::from(flow.owed.get()))
-}
-
-/// The receive window that `out` advertises, up to `edge` if windows are bounded: the sender's window is never larger. Unknown
-/// without the handshake's scale.
-fn advertised(flow: &Flow, out: &Outgoing, edge: Option<SeqNumber>) -> u32 {
-    if let Some(edge) = edge {
-        edge.ahead_of(out.ack)
-    } else if flow.flags.any(flag::SCALE_KNOWN) {
-        u32::from(out.window) << out.shift
-    } else {
-        u32::MAX
-    }
-}
-
-/// Wire bytes that the flow may still send if this response is as long as the one before, less what has been charged for
-/// it already: the last ACKs of a response trigger nothing, whatever Eq. 3 says. A response that turns out longer is
-/// estimated by Eq. 3 alone.
-fn still_expected(config: &Config, flow: &Flow) -> u64 {
-    let (size, response) = (flow.size.get(), u64::from(flow.last_response.get()));
-    if config.requests == Requests::Ignore || size >= response {
-        return u64::MAX;
-    }
-    flow.wire(response - size).saturating_sub(u64::from(flow.owed.get()))
-}
-
-/// `Increment` of Eq. 3: how much the sender's window grows. `Window` is the model that the charges themselves keep,
-/// since the receiver cannot see the sender's.
-fn increment(config: &Config, flow: &Flow, acked: u32, out: &Outgoing) -> u32 {
-    let mss = flow.mss.get();
-    let grown = match config.growth {
-        Growth::PerAck => mss,
-        Growth::PerByte => acked,
-    };
-    if out.ece || out.class == Class::Urgent {
-        0
-    } else if flow.flags.any(flag::AVOIDANCE) {
-        let window = u64::from(whole_segments(flow, flow.window.get()).max(1));
-        (u64::from(mss) * u64::from(grown)).div_ceil(window).min(u64::from(mss)) as u32
-    } else {
-        grown
-    }
-}
-
-/// `bytes` of a window in whole segments: a sender does not cut one to fit.
-fn whole_segments(flow: &Flow, bytes: u32) -> u32 {
-    let mss = flow.mss.get().max(1);
-    bytes / mss * mss
 }
 
 /// Charges a segment that leaves now (Algorithm 1, line 14; Eq. 4). Forced releases are charged like any other.

@@ -8,7 +8,7 @@
 //! on arrival:       update in_flight (Eq. 5) and threshold (Eq. 2)     account::ingress, interval::roll
 //! on an ACK:        enqueue                                            account::egress, Scheduler::enqueue
 //! while queued:     q = dequeue()                                      Scheduler::poll
-//!                   wait while in_flight + q.trigger > threshold       Gate::admits, account::trigger (Eq. 3)
+//!                   wait while in_flight + q.trigger > threshold       Gate::admits, account::trigger, estimate (Eq. 3)
 //!                   send q; in_flight += q.trigger (Eq. 4)             account::charge
 //! ```
 //!
@@ -17,6 +17,7 @@
 pub mod account;
 pub mod cell;
 pub mod config;
+mod estimate;
 pub mod interval;
 pub mod scheduler;
 pub mod state;

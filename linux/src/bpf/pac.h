@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * PAC's packet path: control/src/pac/account.rs and interval.rs, function by function and in the same order. Why things
- * are as they are is said there; a differential test holds the two equal.
+ * The packet path: control/src/pac/{account,estimate,interval}.rs and control/src/credit.rs, function by function. Why
+ * things are as they are is said there; a differential test holds the two equal.
  *
  * Beyond the model there is only concurrency: counters are atomic, and a compare-and-swap that loses SWAP_TRIES times
  * gives up, which errs by one packet and is made good by the decay of unpaid charges.
