@@ -361,6 +361,7 @@ const HEAD: [&str; 7] = [
 
 fn rows(demo: &Demo) -> Vec<Vec<String>> {
     let share = |o: &Outcome| format!("{} of {}", o.rounds_with_timeout, o.rounds);
+    let slowest = |o: &Outcome| if o.rounds == 0 { "none ended".into() } else { format!("{:.0}", o.round_p99_ms) };
     demo.points
         .iter()
         .map(|p| {
@@ -370,8 +371,8 @@ fn rows(demo: &Demo) -> Vec<Vec<String>> {
                 format!("{:.0}", p.guarded.goodput_mbps),
                 share(&p.unguarded),
                 share(&p.guarded),
-                format!("{:.0}", p.unguarded.round_p99_ms),
-                format!("{:.0}", p.guarded.round_p99_ms),
+                slowest(&p.unguarded),
+                slowest(&p.guarded),
             ]
         })
         .collect()

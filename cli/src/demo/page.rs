@@ -91,10 +91,12 @@ pub(super) fn html(demo: &Demo) -> String {
     )
 }
 
-/// The point where the two differ most, in three figures, whichever way they differ.
+/// The point where the two differ most, in three figures, whichever way they differ. Where no round ended in time there is nothing to
+/// compare rounds with.
 fn findings(demo: &Demo) -> String {
     let gain = |p: &Point| p.guarded.goodput_mbps / p.unguarded.goodput_mbps.max(1e-9);
-    let Some(most) = demo.points.iter().max_by(|a, b| gain(a).total_cmp(&gain(b))) else { return String::new() };
+    let comparable = demo.points.iter().filter(|p| p.unguarded.rounds > 0 && p.guarded.rounds > 0);
+    let Some(most) = comparable.max_by(|a, b| gain(a).total_cmp(&gain(b))) else { return String::new() };
     let card = |value: String, what: String| format!("<div><b>{value}</b><span>{}</span></div>\n", escape(&what));
     let (before, after) = (&most.unguarded, &most.guarded);
     format!(
@@ -170,6 +172,16 @@ mod tests {
             }
         }
         assert!(open.is_empty(), "{open:?}");
+    }
+
+    #[test]
+    fn where_no_round_ended_nothing_is_compared() {
+        let mut demo = demo();
+        demo.points[2].unguarded =
+            Outcome { goodput_mbps: 0.0, rounds: 0, rounds_with_timeout: 0, ..demo.points[2].unguarded };
+        let page = html(&demo);
+        assert!(page.contains("at 64 connections") && !page.contains("at 200 connections"));
+        assert!(page.contains("<td>none ended</td>"));
     }
 
     #[test]
