@@ -5,9 +5,9 @@
 //!
 //! - **Charge**: what the sender may send once the packet has left, right edge minus highest byte received, less what the
 //!   flow owes already. Whatever an idle sender still has is charged with the request that wakes it.
-//! - **Window**: outgoing windows are lowered to the flow's share of the budget, `W = budget / engaged flows`, but not
-//!   below a quarter of the budget (less in a crowd), not beyond what the response is expected to need, and never below
-//!   [`LEAST_SEGMENTS`] segments; the right edge never moves left.
+//! - **Window**: outgoing windows are lowered to the flow's share of the budget. A few flows send side by side, with
+//!   `W = budget / engaged flows`; more take turns with a quarter each (less in a crowd). Not beyond what the response is
+//!   expected to need, and never below [`LEAST_SEGMENTS`] segments; the right edge never moves left.
 //! - **Turns**: when more flows want a share than there are, they take turns. An ACK that gets no grant leaves all the same
 //!   without moving the edge, and a bare copy of it waits for the grant ([`crate::policy::Verdict::Split`]): what has
 //!   arrived is acknowledged, so no timer of the sender runs, however long the turn takes. The copy, released with the
@@ -30,7 +30,7 @@
 //! 5. A PSH proves little: Linux sets one at the end of every burst that it leaves to segmentation offload. A sender has
 //!    stopped by itself if its PSH came while it had room for more; a response is over where the last one ended, too.
 //! 6. ACKs are left out only while the sender certainly sends on without them: what arrived last had no PSH, so more waits
-//!    to be sent; half of the window is open; no loss has been seen; and a window's worth has come since the last pause with
+//!    to be sent; half of the window is open; no loss is being repaired; and a window's worth has come since the last pause with
 //!    every ACK, for senders may open their windows by the ACK (RFC 5681); and of what came since at most a quarter, and at most
 //!    [`MOST_LEFT_OUT`] segments, are unacknowledged. Receivers whose network card joins segments acknowledge as rarely.
 //! 7. Turns are reckoned by the crowd, the most flows engaged of late: else the last flows of a round get large grants, keep
@@ -138,10 +138,14 @@ fn lacking(gate: &Gate, flow: &Flow, ack: SeqNumber) -> u64 {
     if size >= response {
         return u64::MAX;
     }
-    let unacknowledged = if flow.flags.any(flag::RECEIVED) { SeqNumber(flow.received.get()).ahead_of(ack) } else { 0 };
-    let lacking = response - size + u64::from(unacknowledged);
+    let lacking = response - size + unacknowledged(flow, ack);
     let mss = u64::from(flow.mss.get().max(1));
     if crowded(gate, flow) { lacking } else { lacking.div_ceil(mss).max(u64::from(LEAST_SEGMENTS)) * mss }
+}
+
+/// Bytes that have arrived beyond `ack`.
+fn unacknowledged(flow: &Flow, ack: SeqNumber) -> u64 {
+    if flow.flags.any(flag::RECEIVED) { u64::from(SeqNumber(flow.received.get()).ahead_of(ack)) } else { 0 }
 }
 
 /// Bytes that the sender may send beyond `ack`.
@@ -258,9 +262,7 @@ fn grant(config: &Config, gate: &Gate, flow: &Flow, out: &Outgoing) -> SeqNumber
 fn affordable(gate: &Gate, flow: &Flow, out: &Outgoing) -> u32 {
     let mss = u64::from(flow.mss.get().max(1));
     let free = gate.threshold.get().saturating_sub(gate.in_flight()) + u64::from(flow.owed.get());
-    let unacknowledged =
-        if flow.flags.any(flag::RECEIVED) { SeqNumber(flow.received.get()).ahead_of(out.ack) } else { 0 };
-    let payload = free * mss / (mss + u64::from(flow.header.get())) + u64::from(unacknowledged);
+    let payload = free * mss / (mss + u64::from(flow.header.get())) + unacknowledged(flow, out.ack);
     let rounding = (1 << out.shift) - 1;
     ((payload.saturating_sub(rounding) / mss).max(u64::from(LEAST_SEGMENTS)) * mss).min(1 << 30) as u32
 }
