@@ -1,6 +1,7 @@
-//! All experiments, built into the program.
+//! All experiments, built into the program, and what of the papers none of them runs.
 
-use ackgate_sim::scenario::ScenarioError;
+use ackgate_sim::scenario::{Document, ScenarioError};
+use serde::Deserialize;
 
 use crate::experiment::Experiment;
 
@@ -29,11 +30,13 @@ files![
     "vas-f2.toml",
     "vas-f3.toml",
     "vas-f4.toml",
+    "vas-f5.toml",
     "vas-f6.toml",
     "vas-f7.toml",
     "vas-f8.toml",
     "vas-f9.toml",
     "vas-f11.toml",
+    "vas-f12.toml",
     "vas-f13.toml",
     "vas-f15.toml",
     "vas-t-delack.toml",
@@ -60,19 +63,56 @@ fn id(file: &str) -> String {
     file.trim_end_matches(".toml").to_uppercase()
 }
 
-/// The experiments of these names, or all when there are none.
+/// A figure or table of a paper that no experiment runs.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NotRun {
+    /// Its name, as an experiment would have it.
+    pub id: String,
+    /// Where it stands and what it shows.
+    pub what: String,
+    /// Why it is not run, and what there is instead.
+    pub why: String,
+}
+
+/// Figures and tables of the papers that no experiment runs, paper by paper.
+///
+/// # Errors
+/// When their file is wrong.
+pub fn not_run() -> Result<Vec<NotRun>, ScenarioError> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Elsewhere {
+        figure: Vec<NotRun>,
+    }
+    let document = Document::parse("elsewhere.toml", include_str!("../elsewhere.toml"))?;
+    Ok(document.read_as::<Elsewhere>()?.figure)
+}
+
+/// The experiments of these names, or all when there are none. A name may also be that of another figure that an
+/// experiment covers (its `also`). In the catalogue's order, each once.
 ///
 /// # Errors
 /// When a name is unknown, or a file is refused.
 pub fn load(names: &[String], quick: bool) -> Result<Vec<Experiment>, CatalogueError> {
-    for name in names {
-        if !ids().contains(&name.to_uppercase()) {
-            return Err(CatalogueError::Unknown { name: name.clone(), known: ids().join(", ") });
-        }
+    let mut all = Vec::new();
+    for (file, text) in FILES {
+        all.push(Experiment::parse(file, text, quick)?);
     }
-    let wanted = |file: &str| names.is_empty() || names.iter().any(|name| name.to_uppercase() == id(file));
-    let files = FILES.iter().filter(|(file, _)| wanted(file));
-    files.map(|(file, text)| Ok(Experiment::parse(file, text, quick)?)).collect()
+    let covers = |experiment: &Experiment, name: &str| {
+        std::iter::once(&experiment.id).chain(&experiment.also).any(|id| id.eq_ignore_ascii_case(name))
+    };
+    for name in names {
+        if all.iter().any(|experiment| covers(experiment, name)) {
+            continue;
+        }
+        if let Some(figure) = not_run()?.into_iter().find(|figure| figure.id.eq_ignore_ascii_case(name)) {
+            return Err(CatalogueError::NotRun { id: figure.id, what: figure.what, why: figure.why });
+        }
+        return Err(CatalogueError::Unknown { name: name.clone(), known: ids().join(", ") });
+    }
+    all.retain(|experiment| names.is_empty() || names.iter().any(|name| covers(experiment, name)));
+    Ok(all)
 }
 
 /// Why experiments were not found.
@@ -85,6 +125,16 @@ pub enum CatalogueError {
         name: String,
         /// What there is.
         known: String,
+    },
+    /// The paper has such a figure, but nothing runs it.
+    #[error("{id} is not run: {what}; {why}")]
+    NotRun {
+        /// Its name.
+        id: String,
+        /// Where it stands and what it shows.
+        what: String,
+        /// Why.
+        why: String,
     },
     /// An experiment's file is wrong.
     #[error(transparent)]

@@ -4,12 +4,13 @@ use std::path::Path;
 
 use ackgate_sim::scenario::human::{parse_bytes, parse_rate, parse_span};
 use ackgate_sim::scenario::{Assignment, Document, Place, ScenarioError};
-use ackgate_sim::sweep::{Plan, SweepError, Vary};
+use ackgate_sim::sweep::{self, Plan, SweepError, Vary};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use crate::figures;
 use crate::hosts::{Given, Hosts};
+use crate::inside::View;
 use crate::judge::Rule;
 
 /// One figure or table of a paper: what is run, what is drawn, what is claimed.
@@ -18,6 +19,9 @@ use crate::judge::Rule;
 pub struct Experiment {
     /// Short name, such as `PAC-F13`; also the name of its files.
     pub id: String,
+    /// Other figures and tables of the paper that it covers, by the same kind of name.
+    #[serde(default)]
+    pub also: Vec<String>,
     /// Which paper.
     pub paper: Paper,
     /// The figure or table in the paper's own numbering.
@@ -55,6 +59,9 @@ pub struct Experiment {
     pub panels: Vec<Panel>,
     /// The curves.
     pub series: Vec<Curve>,
+    /// Figures of single runs, where the paper's has another axis than the sweep.
+    #[serde(default, rename = "view")]
+    pub views: Vec<View>,
     /// What the paper says came out.
     #[serde(rename = "claim")]
     pub claims: Vec<Claim>,
@@ -64,6 +71,20 @@ pub struct Experiment {
     /// Curve and x of each point of the plan.
     #[serde(skip)]
     pub places: Vec<(usize, f64)>,
+    /// The runs that views look into; empty until the file has been checked.
+    #[serde(skip)]
+    pub looks: Vec<Look>,
+}
+
+/// One run that a view looks into.
+#[derive(Clone, Debug)]
+pub struct Look {
+    /// Which view.
+    pub view: usize,
+    /// Which series.
+    pub curve: usize,
+    /// What is run.
+    pub point: sweep::Point,
 }
 
 /// A paper.
@@ -270,6 +291,7 @@ impl Experiment {
                 apply(&mut base, change).map_err(|error| at(&format!("quick.set.{i}"), error.to_string()))
             })?;
         }
+        self.looks = self.looks(document, &base)?;
         let mut plan = Plan { keys: vec!["series".into(), self.x.label.clone()], points: Vec::new() };
         if seeds > 1 {
             plan.keys.push("seed".into());
@@ -313,6 +335,34 @@ impl Experiment {
         self.plan = Some(plan);
         self.places = places;
         Ok(())
+    }
+
+    /// The runs that views look into, of a scenario that hosts and a quick run have changed already.
+    fn looks(&self, document: &Document, base: &Document) -> Result<Vec<Look>, ScenarioError> {
+        let at = |key: &str, problem: String| ScenarioError::new(document.place_of(key), key, problem);
+        let mut looks = Vec::new();
+        for (i, view) in self.views.iter().enumerate() {
+            let wrong = |problem: String| at(&format!("view.{i}"), problem);
+            view.check().map_err(wrong)?;
+            let (wanted, x, set) = view.runs();
+            if let Some(name) = wanted.iter().find(|name| self.series.iter().all(|curve| curve.name != **name)) {
+                return Err(wrong(format!("`{name}` is no series")));
+            }
+            for (curve, series) in self.series.iter().enumerate() {
+                if !wanted.is_empty() && !wanted.contains(&series.name) {
+                    continue;
+                }
+                let value = format!("{x}{}", self.x.unit);
+                let places = self.x.keys.iter().map(|key| format!("{key}={value}"));
+                let mut changed = base.clone();
+                for change in series.set.iter().cloned().chain(places).chain(set.iter().cloned()) {
+                    apply(&mut changed, &change).map_err(|error| wrong(error.to_string()))?;
+                }
+                let plan = Plan::new(&changed, &[], 1).map_err(|error| wrong(error.to_string()))?;
+                looks.extend(plan.points.into_iter().map(|point| Look { view: i, curve, point }));
+            }
+        }
+        Ok(looks)
     }
 
     /// The plan of the sweep, with at least no points.

@@ -2,12 +2,13 @@
 //!
 //! One TOML file in `papers/experiments/` for each figure or table: [`experiment`] says what stands in it, [`catalogue`]
 //! finds it, [`hosts`] says what the paper's machines or simulator were. [`run`] simulates the sweep, [`judge`] holds each
-//! claim against the figures, [`report`] shows the outcome.
+//! claim against the figures, [`inside`] looks into single runs, [`report`] shows the outcome.
 
 pub mod catalogue;
 pub mod experiment;
 pub mod figures;
 pub mod hosts;
+pub mod inside;
 pub mod judge;
 pub mod report;
 pub mod run;

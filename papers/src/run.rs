@@ -8,6 +8,7 @@ use ackgate_sim::sweep::{self, Output, SweepError};
 
 use crate::experiment::Experiment;
 use crate::figures::Figures;
+use crate::inside;
 use crate::judge::Judgement;
 use crate::report;
 
@@ -31,6 +32,8 @@ pub struct Outcome {
     pub figures: Figures,
     /// One for each claim.
     pub judgements: Vec<Judgement>,
+    /// What its views show, one for each of [`Experiment::looks`].
+    pub insides: Vec<Vec<inside::Curve>>,
     /// Its drawing.
     pub svg: String,
 }
@@ -77,7 +80,8 @@ impl RunError {
 /// What there is to do for an experiment, in bytes of traffic to simulate.
 #[must_use]
 pub fn work(experiment: &Experiment) -> u128 {
-    experiment.plan().points.iter().map(sweep::Point::work).sum()
+    let looks = experiment.looks.iter().map(|look| &look.point);
+    experiment.plan().points.iter().chain(looks).map(sweep::Point::work).sum()
 }
 
 /// Runs one experiment, except for points whose rows are in its CSV file already, and writes CSV and SVG.
@@ -106,9 +110,40 @@ pub fn run(experiment: Experiment, options: &Options, progress: impl Fn(u128) + 
     )?;
     let figures = Figures::new(&experiment, &output);
     let judgements = experiment.claims.iter().map(|claim| claim.judge.judge(&experiment, &figures)).collect();
-    let svg = report::drawing(&experiment, &figures);
+    let insides = look(&experiment, options, &progress)?;
+    if !insides.is_empty() {
+        write(&options.out.join(format!("{id}.views.csv")), &report::views(&experiment, &insides))?;
+    }
+    let svg = report::drawing(&experiment, &figures, &insides);
     write(&options.out.join(format!("{id}.svg")), &svg)?;
-    Ok(Outcome { experiment, figures, judgements, svg })
+    Ok(Outcome { experiment, figures, judgements, insides, svg })
+}
+
+/// Runs what an experiment's views look into, one list of curves for each of [`Experiment::looks`].
+fn look(
+    experiment: &Experiment,
+    options: &Options,
+    progress: &(impl Fn(u128) + Sync),
+) -> Result<Vec<Vec<inside::Curve>>, RunError> {
+    let points: Vec<&sweep::Point> = experiment.looks.iter().map(|look| &look.point).collect();
+    let mut insides = vec![Vec::new(); points.len()];
+    // Two views of one point are two runs: a point is known by where it stands.
+    let place = |point: &sweep::Point| points.iter().position(|known| std::ptr::eq(*known, point));
+    let run = |point: &sweep::Point| {
+        let index = place(point).expect("it is one of them");
+        let curves = experiment.views[experiment.looks[index].view].look(point);
+        curves.map(|curves| (index, curves)).map_err(|error| RunError::Simulation {
+            id: experiment.id.clone(),
+            point: format!("view {}", experiment.looks[index].view + 1),
+            error,
+        })
+    };
+    sweep::run_all(&points, options.jobs, run, |point, (index, curves)| {
+        insides[index] = curves;
+        progress(point.work());
+        Ok(())
+    })?;
+    Ok(insides)
 }
 
 /// Writes the report page and `results.json`.

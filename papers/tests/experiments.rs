@@ -37,6 +37,34 @@ fn unknown_names_are_refused() {
     assert_eq!(catalogue::load(&["pac-f13".into()], true).map(|found| found.len()).ok(), Some(1));
 }
 
+#[test]
+fn every_figure_of_the_papers_has_an_experiment_or_a_reason_why_not() {
+    let figures = |paper: &str, count: u32| (1..=count).map(|n| format!("{paper}-F{n}")).collect::<Vec<_>>();
+    let mut wanted = [figures("PAC", 15), figures("VAS", 17), figures("M21", 7), figures("HW", 11)].concat();
+    let tables =
+        ["PAC-T-CPU", "PAC-T-BUF", "PAC-T-NMAX", "VAS-T-DELACK", "VAS-T-HRT", "VAS-T-JIFFY", "VAS-T1", "VAS-FN4"];
+    wanted.extend(tables.map(String::from));
+    let mut covered: Vec<String> = catalogue::load(&[], true)
+        .expect("all files are right")
+        .into_iter()
+        .flat_map(|experiment| std::iter::once(experiment.id).chain(experiment.also))
+        .chain(catalogue::not_run().expect("the file is right").into_iter().map(|figure| figure.id))
+        .collect();
+    wanted.sort();
+    covered.sort();
+    assert_eq!(covered, wanted, "each figure once");
+}
+
+#[test]
+fn a_figure_is_found_in_the_experiment_that_covers_it() {
+    let names = ["vas-f16", "VAS-F15", "VAS-T1"].map(String::from);
+    let found: Vec<String> =
+        catalogue::load(&names, true).expect("it is covered").into_iter().map(|experiment| experiment.id).collect();
+    assert_eq!(found, ["VAS-F15"], "once, however often it is named");
+    let error = catalogue::load(&["vas-f10".into()], true).expect_err("nothing runs it").to_string();
+    assert!(error.starts_with("VAS-F10 is not run: ") && error.contains("Los Alamos"), "{error}");
+}
+
 /// The text of PAC-F13 with one change, and what is said of it.
 fn refusal(from: &str, to: &str) -> String {
     let (_, text) = catalogue::FILES.iter().find(|(name, _)| *name == "pac-f13.toml").expect("it is there");

@@ -32,6 +32,8 @@ pub struct Report {
     pub spurious_timeouts: u64,
     /// Timeouts that their senders found to be spurious, and undid.
     pub undone_timeouts: u64,
+    /// How long the retransmission timers had run that fired, backoff included, in microseconds.
+    pub timeout_us: Quantiles,
     /// Data segments sent again, for whatever reason.
     pub retransmits: u64,
     /// Of these, how many by fast retransmit and recovery.
@@ -68,6 +70,9 @@ pub struct Report {
     pub packets_delivered: u64,
     /// Every packet, ACKs and handshakes included, from leaving TCP: `sent = arrived + dropped + queued`, exactly.
     pub packets: Packets,
+    /// Whole distributions of what the quantiles above sum up; not among the columns.
+    #[serde(skip)]
+    pub distributions: Distributions,
     /// Wall-clock time from the first event on in seconds, without the laying out of the network: the one figure that
     /// differs between equal runs.
     pub wall_s: f64,
@@ -84,6 +89,17 @@ pub struct Quantiles {
     pub max: f64,
     /// Mean.
     pub mean: f64,
+}
+
+/// Cumulative distributions: values by rising order, each with the share of samples that are at most as large, 0 to 1.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Distributions {
+    /// Of [`Report::rtt_us`].
+    pub rtt_us: Vec<(f64, f64)>,
+    /// Of [`Report::flow_ms`].
+    pub flow_ms: Vec<(f64, f64)>,
+    /// Of [`Report::sender_ms`].
+    pub sender_ms: Vec<(f64, f64)>,
 }
 
 /// A quantity over time.

@@ -129,6 +129,116 @@ fn hwatchs_comparison() {
     insta::assert_snapshot!("hwatch", tables);
 }
 
+/// Vasudevan §4: 1 Gb/s, RTT 100 us, 32 KB of buffer, blocks of 1 MB striped over the servers.
+const STRIPED: &str = r#"
+rounds = 10
+time_limit = "600s"
+network.rtt = "100us"
+switch.buffer = "32KB"
+host.timer_jitter = "20us"
+tcp.timestamps = true
+workload = { kind = "rounds", volume = "1MB", per = "round", direction = "pull" }
+"#;
+
+/// Goodput by senders of variants of one setting, each with some lines of its own.
+fn variants(setting: &str, senders: &[u32], variants: &[(&str, &str)]) -> String {
+    let mut table = String::from(
+        "                               senders  goodput Mb/s  timeouts  spurious  undone   drops   marks\n",
+    );
+    for (name, lines) in variants {
+        for &senders in senders {
+            let r = report(&format!("senders = {senders}\n{lines}\n{setting}"));
+            assert!(r.complete, "{name} with {senders}");
+            table += &format!(
+                "{name:30} {:8}  {:12.0}  {:8}  {:8}  {:6}  {:6}  {:6}\n",
+                senders, r.goodput_mbps, r.rto_timeouts, r.spurious_timeouts, r.undone_timeouts, r.drops, r.marks
+            );
+        }
+    }
+    table
+}
+
+#[test]
+fn vasudevans_timers() {
+    let table = variants(
+        STRIPED,
+        &[4, 8, 16, 64, 128],
+        &[
+            ("RTOmin 200 ms", ""),
+            (
+                "jiffies, HZ 1000",
+                "tcp.rto_min = \"1ms\"\ntcp.rto_granularity = \"1ms\"\ntcp.rto_variance_floor = \"4ms\"",
+            ),
+            (
+                "jiffies, HZ 250",
+                "tcp.rto_min = \"4ms\"\ntcp.rto_granularity = \"4ms\"\ntcp.rto_variance_floor = \"16ms\"",
+            ),
+            (
+                "jiffies, HZ 100",
+                "tcp.rto_min = \"10ms\"\ntcp.rto_granularity = \"10ms\"\ntcp.rto_variance_floor = \"40ms\"",
+            ),
+            ("200 us", "tcp.rto_min = \"200us\""),
+            ("200 us, randomised", "tcp.rto_min = \"200us\"\ntcp.rto_randomize = 0.5"),
+            (
+                "200 us, bimodal",
+                "tcp.rto_min = \"200us\"\ntcp.rto_coarse_from = \"10ms\"\ntcp.rto_coarse_min = \"200ms\"",
+            ),
+            ("200 us, F-RTO", "tcp.rto_min = \"200us\"\ntcp.spurious = \"frto\""),
+            ("200 us, Eifel", "tcp.rto_min = \"200us\"\ntcp.spurious = \"eifel\""),
+            ("200 us, delayed ACK 200 us", "tcp.rto_min = \"200us\"\ntcp.delayed_ack = \"200us\""),
+            ("200 us, delayed ACK 40 ms", "tcp.rto_min = \"200us\"\ntcp.delayed_ack = \"40ms\""),
+            (
+                "200 us, adaptive delayed ACK",
+                "tcp.rto_min = \"200us\"\ntcp.delayed_ack = \"40ms\"\ntcp.delayed_ack_adaptive = true",
+            ),
+        ],
+    );
+    insta::assert_snapshot!("vasudevan", table);
+}
+
+#[test]
+fn switches() {
+    let table = variants(
+        PAC_NS2,
+        &[8, 32, 64, 96],
+        &[
+            ("drop-tail, 96 KB", ""),
+            ("drop-tail, 384 KB", "switch.buffer = \"384KB\""),
+            ("drop-tail, 1536 KB", "switch.buffer = \"1536KB\""),
+            ("802.3x pause", "switch.pause = true"),
+            ("RED that drops", "switch.discipline = \"red\""),
+            ("RED that marks", "tcp.ecn = \"on\"\nswitch.discipline = { kind = \"red\", ecn = true }"),
+            (
+                "WRED, low = high, ECN senders",
+                "tcp.ecn = \"on\"\nswitch.discipline = { kind = \"red\", min = 10, max = 10, weight = 1.0, ecn = true, hard_drop = false }",
+            ),
+            (
+                "WRED, low = high, plain senders",
+                "switch.discipline = { kind = \"red\", min = 10, max = 10, weight = 1.0, ecn = true, hard_drop = false }",
+            ),
+        ],
+    );
+    insta::assert_snapshot!("switches", table);
+}
+
+#[test]
+fn combinations() {
+    let mark = "switch.discipline = { kind = \"ecn\", mark_above = \"10p\" }";
+    let lines = |text: &str| format!("{mark}\n{text}");
+    let all = [
+        ("PAC over NewReno with ECN", lines("scheme = \"pac\"\ntcp.ecn = \"plus\"")),
+        ("PAC over DCTCP", lines("scheme = \"pac\"\ntcp.cc = \"dctcp\"")),
+        ("credit over DCTCP", lines("scheme = \"credit\"\ntcp.cc = \"dctcp\"")),
+        ("credit, budget searched", "scheme = \"credit\"\npac.auto = true".into()),
+        ("HWatch over NewReno", lines("scheme = \"hwatch\"")),
+        ("HWatch over DCTCP", lines("scheme = \"hwatch\"\ntcp.cc = \"dctcp\"")),
+        ("M21TCP-A, field in IP", "scheme = \"m21\"\nm21.field = \"ip\"".into()),
+        ("PAC over DCTCP, RTOmin 10 ms", lines("scheme = \"pac\"\ntcp = { cc = \"dctcp\", rto_min = \"10ms\" }")),
+    ];
+    let all: Vec<(&str, &str)> = all.iter().map(|(name, lines)| (*name, lines.as_str())).collect();
+    insta::assert_snapshot!("combinations", variants(PAC_NS2, &[8, 32, 64, 96], &all));
+}
+
 #[test]
 fn pac_does_not_collapse_where_all_others_do() {
     // PAC §V-A and §V-E: no degradation at 100 connections; ICTCP above 48 and DCTCP above 36 on the testbed.

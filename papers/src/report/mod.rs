@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::judge::Verdict;
 use crate::run::Outcome;
 
-pub use drawing::drawing;
+pub use drawing::{drawing, views};
 pub use html::page;
 pub use markdown::markdown;
 

@@ -25,6 +25,24 @@ impl Samples {
         self.histogram.record(value).unwrap_or_default();
     }
 
+    /// The cumulative distribution in units of `unit` samples: values by rising order, at most about a thousand, each
+    /// with the share of samples that are at most as large.
+    #[expect(clippy::cast_precision_loss, reason = "for drawing")]
+    pub(crate) fn distribution(&self, unit: f64) -> Vec<(f64, f64)> {
+        let total = self.histogram.len() as f64;
+        let apart = self.histogram.len() / 1_000;
+        let (mut seen, mut told) = (0, None);
+        let mut points = Vec::new();
+        for step in self.histogram.iter_recorded() {
+            seen += step.count_since_last_iteration();
+            if told.is_none_or(|told| seen - told > apart) || seen == self.histogram.len() {
+                points.push((step.value_iterated_to().min(self.max) as f64 / unit, seen as f64 / total));
+                told = Some(seen);
+            }
+        }
+        points
+    }
+
     /// In units of `unit` samples; maximum and mean are exact.
     #[expect(clippy::cast_precision_loss, reason = "reports print six digits")]
     pub(crate) fn quantiles(&self, unit: f64) -> Quantiles {
@@ -38,5 +56,25 @@ impl Samples {
             max: self.max as f64 / unit,
             mean: self.sum as f64 / self.histogram.len() as f64 / unit,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_distribution_rises_to_one_at_the_maximum() {
+        let mut samples = Samples::new();
+        assert_eq!(samples.distribution(1.0), []);
+        [10_000, 20_000, 20_000, 40_000].into_iter().for_each(|value| samples.record(value));
+        let points = samples.distribution(1e3);
+        let shares: Vec<f64> = points.iter().map(|point| point.1).collect();
+        assert_eq!(shares, [0.25, 0.75, 1.0]);
+        assert!((points[0].0 - 10.0).abs() < 0.02 && points[2].0 == 40.0, "{points:?}");
+        (0..100_000).for_each(|value| samples.record(value));
+        let many = samples.distribution(1.0);
+        assert!(many.len() < 1_200 && many.is_sorted_by(|a, b| a.0 <= b.0 && a.1 < b.1), "{}", many.len());
+        assert_eq!(many.last(), Some(&(99_999.0, 1.0)));
     }
 }

@@ -6,7 +6,7 @@
 use super::Samples;
 use crate::engine::Ps;
 use crate::net::{Channel, ChannelCounters};
-use crate::report::{Level, Packets, Quantiles, Report};
+use crate::report::{Distributions, Level, Packets, Quantiles, Report};
 use crate::tcp::{Endpoint, SenderCounters};
 
 /// State of the measured channels at an instant.
@@ -35,6 +35,8 @@ pub(crate) struct Tally {
     held_max: u64,
     timeouts: u64,
     spurious: u64,
+    /// How long timers had run that fired, in nanoseconds.
+    timer: Samples,
     senders: SenderCounters,
     flow: Samples,
     background_flow: Samples,
@@ -64,6 +66,7 @@ impl Tally {
             held_max: 0,
             timeouts: 0,
             spurious: 0,
+            timer: Samples::new(),
             senders: SenderCounters::default(),
             flow: Samples::new(),
             background_flow: Samples::new(),
@@ -114,8 +117,10 @@ impl Tally {
         self.rounds_with_timeout += u32::from(saw_timeout);
     }
 
-    pub(crate) fn timeout(&mut self, spurious: bool) {
+    /// A retransmission timer fired after `ran`.
+    pub(crate) fn timeout(&mut self, spurious: bool, ran: Ps) {
         self.timeouts += 1;
+        self.timer.record(ran.0 / 1_000);
         self.spurious += u64::from(spurious);
     }
 
@@ -160,6 +165,7 @@ impl Tally {
         report.round_ms = nearest_rank(&mut self.rounds);
         report.rto_timeouts = self.timeouts;
         report.spurious_timeouts = self.spurious;
+        report.timeout_us = self.timer.quantiles(1e3);
         report.retransmits = self.senders.retransmits;
         report.fast_retransmits = self.senders.fast_retransmits;
         report.undone_timeouts = self.senders.undone;
@@ -167,7 +173,13 @@ impl Tally {
         report.marks = channels.iter().map(|channel| channel.counters().marks).sum();
         report.flow_ms = self.flow.quantiles(1e6);
         let means = self.by_sender.iter().filter(|(_, flows)| *flows > 0).map(|(time, flows)| time / flows);
-        report.sender_ms = nearest_rank(&mut means.collect::<Vec<u64>>());
+        let mut means: Vec<u64> = means.collect();
+        report.sender_ms = nearest_rank(&mut means);
+        report.distributions = Distributions {
+            rtt_us: self.rtt.distribution(1e3),
+            flow_ms: self.flow.distribution(1e6),
+            sender_ms: steps(&means),
+        };
         report.background_flow_ms = self.background_flow.quantiles(1e6);
         report.rtt_us = self.rtt.quantiles(1e3);
         report.held_max = self.held_max;
@@ -190,6 +202,12 @@ fn nearest_rank(times: &mut [u64]) -> Quantiles {
     #[expect(clippy::cast_precision_loss, reason = "a number of rounds or senders")]
     let mean = times.iter().copied().map(millis).sum::<f64>() / times.len() as f64;
     Quantiles { p50: at(50), p99: at(99), max: millis(max), mean }
+}
+
+/// The cumulative distribution of sorted times in picoseconds, in milliseconds.
+#[expect(clippy::cast_precision_loss, reason = "a number of senders")]
+fn steps(sorted: &[u64]) -> Vec<(f64, f64)> {
+    sorted.iter().enumerate().map(|(i, time)| (millis(*time), (i + 1) as f64 / sorted.len() as f64)).collect()
 }
 
 fn millis(ps: u64) -> f64 {

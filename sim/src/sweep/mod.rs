@@ -14,6 +14,7 @@ mod vary;
 
 pub use file::Output;
 pub use plan::{Plan, Point, Shard};
+pub use pool::run_all;
 pub use summary::{plot, summary};
 pub use vary::Vary;
 

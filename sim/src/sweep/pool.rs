@@ -10,7 +10,7 @@ use super::plan::Point;
 ///
 /// # Errors
 /// The first error of `run` or `done`; points that have not begun by then are left out.
-pub(super) fn run_all<R: Send, E: Send>(
+pub fn run_all<R: Send, E: Send>(
     points: &[&Point],
     threads: usize,
     run: impl Fn(&Point) -> Result<R, E> + Sync,

@@ -145,10 +145,10 @@ impl<O: Observer> World<'_, O> {
         self.endpoints[e].timer_at = Ps::NEVER;
         if self.endpoints[e].deadline() <= self.now {
             let connection = self.connections[e / 2];
-            let expected = self.endpoints[e].sender.una;
+            let (expected, ran) = (self.endpoints[e].sender.una, self.endpoints[e].sender.timeout());
             if self.endpoints[e].handle_timeout(self.now, &self.configs[usize::from(connection.config)]) {
                 let spurious = self.endpoints[e ^ 1].receiver.has(expected) || self.in_network(e, expected);
-                self.tally.timeout(spurious);
+                self.tally.timeout(spurious, ran);
                 self.timed_out(index / 2, connection.group);
                 if O::ENABLED {
                     self.watch.timeout(self.now, index / 2);

@@ -235,6 +235,11 @@ impl Sender {
         false
     }
 
+    /// How long the timer runs from one (re)start on, backoff included.
+    pub(crate) fn timeout(&self) -> Ps {
+        self.timeout
+    }
+
     fn srtt(&self) -> Ps {
         self.rto.srtt().map_or(Ps::ZERO, Ps::from_span)
     }
