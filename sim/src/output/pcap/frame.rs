@@ -76,7 +76,9 @@ fn finish(out: &mut [u8], tcp: usize) {
     out[ETHERNET + 10..ETHERNET + 12].copy_from_slice(&check.to_be_bytes()[2..]);
 }
 
-/// Options in the order and with the padding that Linux uses; experimental ones last.
+/// Options in the order and with the padding that Linux uses; experimental ones last. A simulated SYN is as long without
+/// SACK-permitted as with it: the four bytes are then padding behind the last option (RFC 9293 §3.1), since Wireshark takes
+/// four NOPs in a row for options that a router removed.
 fn options(packet: &Packet, out: &mut Vec<u8>, first: usize) {
     let segment = &packet.segment;
     let syn = segment.flags.has(Flags::SYN);
@@ -84,9 +86,8 @@ fn options(packet: &Packet, out: &mut Vec<u8>, first: usize) {
         out.extend_from_slice(&[2, 4]);
         out.extend_from_slice(&segment.mss.to_be_bytes());
     }
-    if syn {
-        // SACK-permitted, or as much padding: a simulated SYN is as long with it as without.
-        out.extend_from_slice(if segment.sack { &[1, 1, 4, 2] } else { &[1, 1, 1, 1] });
+    if syn && segment.sack {
+        out.extend_from_slice(&[1, 1, 4, 2]);
     }
     if let Some((value, echo)) = segment.timestamps {
         out.extend_from_slice(&[1, 1, 8, 10]);
@@ -100,6 +101,9 @@ fn options(packet: &Packet, out: &mut Vec<u8>, first: usize) {
         // Kind for experiments (RFC 6994), with an identifier of two bytes.
         out.extend_from_slice(&[253, 8, 0x4d, 0x32]);
         out.extend_from_slice(&count.to_be_bytes());
+    }
+    if syn && !segment.sack {
+        out.extend_from_slice(&[0; 4]);
     }
     // As many blocks as there is room for.
     let room = (MAX_OPTIONS - (out.len() - first)).saturating_sub(4) / 8;
