@@ -1,6 +1,7 @@
 """Writes the tables between the markers of docs/validation.md; the prose around them is written by hand.
 
 A point is the sum over its seeds: all bytes over all simulated time, so that a rare 200 ms round weighs what it costs.
+The page is written only when there is a row for every cell of its tables: a table with holes would look like a result.
 """
 
 import json
@@ -112,9 +113,22 @@ def _cell(point: Point | None) -> str:
     return f"{point.goodput:.{digits}f} ({point.timeouts:.3g})"
 
 
+def _missing(all_curves: dict[str, dict]) -> list[str]:
+    """What the tables lack, a line for each simulator and setting: `ns-3 at m21: 64, 80 senders`."""
+    lines = []
+    for setting in settings.ALL:
+        for simulator in simulators.ALL:
+            if not simulator.runs(setting):
+                continue
+            points = all_curves.get(setting.name, {}).get(simulator.name, {})
+            lacking = [str(n) for n in settings.SENDERS if n not in points]
+            if lacking:
+                which = "all" if len(lacking) == len(settings.SENDERS) else ", ".join(lacking)
+                lines.append(f"{simulator.name} at {setting.name}: {which} senders")
+    return lines
+
+
 def _speed_table() -> str:
-    if not SPEED_ROWS.exists():
-        return "Not measured yet: `bench/peers/run speed`."
     measured = json.loads(SPEED_ROWS.read_text())
     lines = ["| setting | senders | simulator | data packets delivered per second of wall time (min, median, max) | ours is faster by "
              "| events per packet | peak memory |", "|---|--:|---|--:|--:|--:|--:|"]
@@ -143,11 +157,19 @@ def write(seeds: int) -> None:
     have = rows.load()
     versions = {s.name: s.version() for s in simulators.ALL if s.kind != "ackgate" or simulators.ACKGATE.exists()}
     all_curves = {setting.name: _curves(setting, seeds, have, versions) for setting in settings.ALL}
-    all_curves = {name: curves for name, curves in all_curves.items() if curves}
+    missing = _missing(all_curves)
+    if missing:
+        more = f"\n  and {len(missing) - 8} more" if len(missing) > 8 else ""
+        sys.exit(f"bench/peers/run: {PAGE} stays as it is, since there are no rows of\n  " + "\n  ".join(missing[:8]) + more
+                 + "\nRun `bench/peers/run build` and `bench/peers/run collect` first. Rows count only as long as the program "
+                 "and the setting\nthat they were made with are the same ones.")
     page = PAGE.read_text()
     page = _replace(page, "summary", _summary(all_curves))
     tables = [_table(settings.BY_NAME[name], curves) for name, curves in all_curves.items()]
     page = _replace(page, "curves", "\n\n".join(tables))
-    page = _replace(page, "speed", _speed_table())
+    if SPEED_ROWS.exists():
+        page = _replace(page, "speed", _speed_table())
+    else:
+        print("the table of speeds stays as it is: `bench/peers/run speed` has not measured any")
     PAGE.write_text(page)
     print(f"wrote {PAGE}")

@@ -15,6 +15,7 @@ use anyhow::Context;
 use clap::{Args, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
 
+use crate::exit::Refused;
 use crate::table::print_json;
 
 /// What to simulate.
@@ -123,6 +124,15 @@ impl Source {
 
 fn run_one(args: &Run) -> anyhow::Result<()> {
     let scenario = args.source.document()?.scenario()?;
+    if args.pcap.is_some() {
+        let interfaces = ackgate_sim::net::Plan::new(&scenario.resolved()).interfaces;
+        let known = Where::parse(&args.pcap_at).check(&interfaces);
+        known.map_err(|problem| Refused(anyhow::anyhow!("--pcap-at {}: {problem}", args.pcap_at)))?;
+    }
+    // Before the run, which may be long.
+    for path in [&args.pcap, &args.plot, &args.series].into_iter().flatten() {
+        writable(path)?;
+    }
     let report = match (&args.pcap, &args.plot, &args.series) {
         (None, None, None) => ackgate_sim::run(&scenario, &mut Nobody)?,
         _ => observed(args, &scenario)?,
@@ -172,6 +182,11 @@ fn run_many(args: &Sweep) -> anyhow::Result<()> {
     let shard = Shard::parse(&args.shard)?;
     let plan = Plan::new(&document, &vary, args.seeds)?;
     let points = plan.shard(shard);
+    // Before the runs, which may be long.
+    if let Some(path) = &args.plot {
+        sweep::check_plot(&plan, points).map_err(|problem| SweepError::Usage(format!("--plot: {problem}")))?;
+        writable(path)?;
+    }
     let mut rows = Output::new(&plan, points, shard.k == 1, args.wall);
     if let Some(path) = &args.out {
         rows = rows.keep_in(path)?;
@@ -222,6 +237,12 @@ fn keys() -> anyhow::Result<()> {
         .map(|key| vec![key.path, key.takes, key.kind.map_or_else(String::new, |kind| format!("kind = \"{kind}\""))])
         .collect();
     print(&ackgate_sim::output::table::table(&head, &rows))
+}
+
+/// Whether a file can be written, without touching what is in it.
+fn writable(path: &Path) -> anyhow::Result<()> {
+    let opened = File::options().create(true).append(true).open(path);
+    opened.map(|_| ()).with_context(|| format!("{} cannot be written", path.display()))
 }
 
 fn save(path: &Path, text: &str) -> anyhow::Result<()> {

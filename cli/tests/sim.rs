@@ -162,10 +162,30 @@ fn plots_and_series_are_written() {
     }
     let series = fs::read_to_string(path("run.csv")).unwrap();
     assert!(series.starts_with("start_us,queue_bytes_mean,queue_bytes_max,") && series.lines().count() > 100);
-    assert!(
-        refused(&["sweep", file, "--set", "rounds=1", "--vary", "scheme=none,pac", "--plot", &path("x.svg")])
-            .contains("no varied key")
-    );
+}
+
+#[test]
+fn where_to_write_is_settled_before_anything_is_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let file = scenario("incast-1g.toml");
+    let file = file.to_str().unwrap();
+    let rows = path("rows.csv");
+    // The rows that a run would have left are not there.
+    let sweep = ["sweep", file, "--set", "rounds=1", "--out", &rows, "--plot"];
+    let told = refused(&[&sweep[..], &[&path("x.svg"), "--vary", "scheme=none,pac"]].concat());
+    assert!(told.contains("--plot: no varied key has two numbers"), "{told}");
+    assert!(!Path::new(&rows).exists() && !Path::new(&path("x.svg")).exists());
+    let output = ackgate(&[&sweep[..], &[&path("no/x.svg"), "--vary", "senders=1,2"]].concat());
+    assert_eq!(output.status.code(), Some(1));
+    assert!(!Path::new(&rows).exists());
+    // A million rounds take hours.
+    for option in ["--plot", "--series", "--pcap"] {
+        let endless = ["run", file, "--set", "rounds=1000000", "--set", "workload.volume=1MB", option];
+        let output = ackgate(&[&endless[..], &[&path("no/x")]].concat());
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(1) && told.contains("no/x cannot be written: "), "{option}: {told}");
+    }
 }
 
 #[test]
@@ -270,8 +290,12 @@ fn a_capture_of_an_unknown_interface_lists_those_there_are() {
         "sender7",
     ]);
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(1), "{text}");
-    assert!(text.contains("there is no interface `sender7`; there are: "), "{text}");
+    assert_eq!(output.status.code(), Some(2), "{text}");
+    assert!(
+        text.contains("--pcap-at sender7: there is no interface `sender7`; there are: receiver, bottleneck"),
+        "{text}"
+    );
+    assert!(!pcap.exists(), "a file was begun for nothing");
 }
 
 #[test]

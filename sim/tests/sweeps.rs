@@ -102,6 +102,13 @@ fn rows_of_another_sweep_are_not_overwritten() {
     fs::write(&path, other.replace(&print, "00000000000000ff")).unwrap();
     let error = sweep_into(&path, Shard::WHOLE, 1).unwrap_err().to_string();
     assert!(error.contains("out.csv:2: has a row that is not one of this sweep's points"), "{error}");
+    // Nor is what has no line end, though it could be a torn line: of a first part, and of one without a header.
+    for shard in [Shard::WHOLE, Shard { k: 2, n: 2 }] {
+        fs::write(&path, "{\"goodput_mbps\":940}").unwrap();
+        let error = sweep_into(&path, shard, 1).unwrap_err();
+        assert!(error.is_refusal() && error.to_string().contains("out.csv:1: is not the beginning"), "{error}");
+        assert_eq!(fs::read_to_string(&path).unwrap(), "{\"goodput_mbps\":940}");
+    }
 }
 
 #[test]

@@ -53,7 +53,8 @@ impl Output {
     pub fn keep_in(mut self, path: &Path) -> Result<Self, SweepError> {
         let name = path.display();
         let io = |error: std::io::Error| SweepError::Output(format!("{name}: {error}"));
-        let mut file = OpenOptions::new().create(true).read(true).append(true).open(path).map_err(io)?;
+        let file = OpenOptions::new().create(true).read(true).append(true).open(path);
+        let mut file = file.map_err(|error| SweepError::Output(format!("{name} cannot be written: {error}")))?;
         lock(&file, path)?;
         let mut text = Vec::new();
         file.read_to_end(&mut text).map_err(io)?;
@@ -79,6 +80,11 @@ impl Output {
                 Some(print) => self.rows.insert(print, row),
                 None => return Err(own(i + 1, "has a row that is not one of this sweep's points")),
             };
+        }
+        // A torn line behind rows of this sweep is of this sweep too; by itself it could be anybody's.
+        let header = if self.header { line(&self.columns) } else { String::new() };
+        if whole == 0 && !header.as_bytes().starts_with(&text) {
+            return Err(own(1, "is not the beginning of this sweep's rows"));
         }
         file.set_len(whole as u64).map_err(io)?;
         if whole == 0 && self.header {

@@ -15,7 +15,7 @@ mod vary;
 pub use file::Output;
 pub use plan::{Plan, Point, Shard};
 pub use pool::run_all;
-pub use summary::{plot, summary};
+pub use summary::{check_plot, plot, summary};
 pub use vary::Vary;
 
 use crate::report::Report;

@@ -99,6 +99,30 @@ pub fn summary(plan: &Plan, points: &[Point], output: &Output) -> String {
     table(&head, &rows)
 }
 
+/// The place of the first varied key whose values are quantities, not all the same, and these values with their units.
+fn axis(rows: &[&[&str]]) -> Result<(usize, Vec<Quantity>), String> {
+    let keys = rows.first().map_or(0, |row| row.len());
+    let along = (0..keys).find_map(|i| {
+        let values: Option<Vec<Quantity>> = rows.iter().map(|row| quantity(row[i])).collect();
+        values.filter(|values| values.iter().any(|value| value.0 != values[0].0)).map(|values| (i, values))
+    });
+    along.ok_or_else(|| "no varied key has two numbers to put on an axis: vary senders, for instance".into())
+}
+
+/// Whether [`plot`] will find an axis, before anything is run.
+///
+/// # Errors
+/// When no varied key has at least two values that can be put on an axis.
+pub fn check_plot(plan: &Plan, points: &[Point]) -> Result<(), String> {
+    let kept = |point: &Point| -> Vec<String> {
+        let values = point.values.iter().zip(&plan.keys).filter(|(_, key)| *key != "seed");
+        values.map(|(value, _)| value.clone()).collect()
+    };
+    let rows: Vec<Vec<String>> = points.iter().map(kept).collect();
+    let rows: Vec<Vec<&str>> = rows.iter().map(|row| row.iter().map(String::as_str).collect()).collect();
+    axis(&rows.iter().map(Vec::as_slice).collect::<Vec<_>>()).map(|_| ())
+}
+
 /// The sweep as SVG: goodput, and rounds with a timeout, over the first varied key that is a quantity; one curve for
 /// each combination of the others, with the range over the seeds.
 ///
@@ -106,13 +130,8 @@ pub fn summary(plan: &Plan, points: &[Point], output: &Output) -> String {
 /// When no varied key has at least two values that can be put on an axis.
 pub fn plot(title: &str, plan: &Plan, points: &[Point], output: &Output) -> Result<String, String> {
     let (keys, groups) = groups(plan, points, output);
-    let along = (0..keys.len()).find_map(|i| {
-        let values: Option<Vec<(f64, &str)>> = groups.iter().map(|group| quantity(group.values[i])).collect();
-        values.filter(|values| values.iter().any(|value| value.0 != values[0].0)).map(|values| (i, values))
-    });
-    let Some((along, values)) = along else {
-        return Err("no varied key has two numbers to put on an axis: vary senders, for instance".into());
-    };
+    let all: Vec<&[&str]> = groups.iter().map(|group| group.values.as_slice()).collect();
+    let (along, values) = axis(&all)?;
     let units: Vec<&str> = values.iter().map(|value| value.1).filter(|unit| !unit.is_empty()).collect();
     let label = units.first().map_or_else(|| keys[along].to_owned(), |unit| format!("{} ({unit})", keys[along]));
     let ends = values.iter().fold((f64::INFINITY, 0.0_f64), |(low, high), value| (low.min(value.0), high.max(value.0)));
@@ -181,8 +200,11 @@ pub fn plot(title: &str, plan: &Plan, points: &[Point], output: &Output) -> Resu
     Ok(chart::svg(title, &subtitle, &panels))
 }
 
-/// A value that has a place on an axis, and its unit there.
-fn quantity(text: &str) -> Option<(f64, &'static str)> {
+/// A place on an axis, and its unit there.
+type Quantity = (f64, &'static str);
+
+/// What a varied key's value stands for on an axis.
+fn quantity(text: &str) -> Option<Quantity> {
     if let Ok(number) = text.parse::<f64>() {
         return number.is_finite().then_some((number, ""));
     }
@@ -234,7 +256,9 @@ mod tests {
         assert!(text.contains(">senders<") && text.contains(">pac<") && text.contains("mean of 2 seeds"), "{text}");
         let (plan, output) = swept(&["switch.buffer=64KB,128KB"], 1);
         assert!(plot("x", &plan, &plan.points, &output).unwrap().contains("switch.buffer (KB)"));
+        check_plot(&plan, &plan.points).unwrap();
         let (plan, output) = swept(&["scheme=none,pac"], 1);
         assert!(plot("x", &plan, &plan.points, &output).unwrap_err().contains("no varied key"));
+        assert!(check_plot(&plan, &plan.points).unwrap_err().contains("no varied key"));
     }
 }

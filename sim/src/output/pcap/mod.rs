@@ -13,6 +13,9 @@ use ackgate_control::units::Time;
 use crate::observer::{Interface, InterfaceKind, Observer, Packet, Point, Way};
 use pcapng::Writer;
 
+/// Names that a message lists: a fabric has thousands of interfaces.
+const SHOWN: usize = 12;
+
 /// Which interfaces are captured.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Where {
@@ -38,6 +41,24 @@ impl Where {
         }
     }
 
+    /// Whether some interface of a network is meant.
+    ///
+    /// # Errors
+    /// That there is none of this name, and which there are.
+    pub fn check(&self, interfaces: &[Interface]) -> Result<(), String> {
+        if interfaces.iter().any(|interface| self.takes(interface)) {
+            return Ok(());
+        }
+        let wanted = match self {
+            Self::Named(name) => format!("interface `{name}`"),
+            other => format!("interface for {other:?}"),
+        };
+        let known: Vec<&str> = interfaces.iter().take(SHOWN).map(|interface| interface.name.as_str()).collect();
+        let more = interfaces.len().saturating_sub(SHOWN);
+        let more = if more > 0 { format!(" and {more} more like these") } else { String::new() };
+        Err(format!("there is no {wanted}; there are: receiver, bottleneck and all; {}{more}", known.join(", ")))
+    }
+
     fn takes(&self, interface: &Interface) -> bool {
         match self {
             Self::Receiver => interface.kind == InterfaceKind::Host && interface.name == "receiver",
@@ -57,8 +78,6 @@ pub struct Capture<W> {
     snap: usize,
     /// Interface number in the capture of each point that is captured.
     numbers: Vec<Option<u32>>,
-    /// The network's interfaces, for when none was chosen.
-    names: Vec<String>,
     frame: Vec<u8>,
     /// The first fault; nothing is written after it.
     failed: Option<io::Error>,
@@ -68,8 +87,7 @@ impl<W: Write> Capture<W> {
     /// A capture into `out`, which should be buffered. `snap` bounds the bytes kept of each frame; the headers take at
     /// most 94.
     pub fn new(out: W, place: Where, snap: usize) -> Self {
-        let names = Vec::new();
-        Self { writer: Writer::new(out), place, snap, numbers: Vec::new(), names, frame: Vec::new(), failed: None }
+        Self { writer: Writer::new(out), place, snap, numbers: Vec::new(), frame: Vec::new(), failed: None }
     }
 
     /// Writes what is left.
@@ -79,14 +97,6 @@ impl<W: Write> Capture<W> {
     pub fn finish(self) -> io::Result<()> {
         if let Some(error) = self.failed {
             return Err(error);
-        }
-        if self.numbers.iter().all(Option::is_none) {
-            let wanted = match self.place {
-                Where::Named(name) => format!("interface `{name}`"),
-                other => format!("interface for {other:?}"),
-            };
-            let problem = format!("there is no {wanted}; there are: {}", self.names.join(", "));
-            return Err(io::Error::new(io::ErrorKind::NotFound, problem));
         }
         self.writer.flush()
     }
@@ -100,6 +110,10 @@ impl<W: Write> Capture<W> {
 
 impl<W: Write> Observer for Capture<W> {
     fn begin(&mut self, interfaces: &[Interface]) {
+        if let Err(problem) = self.place.check(interfaces) {
+            self.keep(Err(io::Error::new(io::ErrorKind::NotFound, problem)));
+            return;
+        }
         let started = self.writer.section(concat!("ackgate ", env!("CARGO_PKG_VERSION")));
         self.keep(started);
         let mut next = 0;
@@ -111,7 +125,6 @@ impl<W: Write> Observer for Capture<W> {
             }
             self.numbers.push(taken.then_some(next));
             next += u32::from(taken);
-            self.names.push(interface.name.clone());
         }
     }
 

@@ -163,7 +163,13 @@ fn frames_are_cut_at_the_snap_length_and_keep_their_true_one() {
 #[test]
 fn an_unknown_interface_is_named_with_those_there_are() {
     let error = capture(Where::parse("sender9"), 100).unwrap_err().to_string();
-    assert_eq!(error, "there is no interface `sender9`; there are: sender0, switch0:receiver, receiver");
+    assert_eq!(
+        error,
+        "there is no interface `sender9`; there are: receiver, bottleneck and all; sender0, switch0:receiver, receiver"
+    );
+    let many: Vec<Interface> = interfaces().into_iter().cycle().take(100).collect();
+    let error = Where::parse("sender9").check(&many).unwrap_err();
+    assert!(error.len() < 300 && error.ends_with(", receiver and 88 more like these"), "{error}");
 }
 
 #[test]
