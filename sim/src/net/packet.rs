@@ -41,6 +41,10 @@ pub struct Packet {
     pub arrival: Ps,
     /// Next packet on the same channel, or in the free list.
     pub next: u32,
+    /// Of its sender's packets that take up sequence numbers, the one before it.
+    pub older: u32,
+    /// And the one after it.
+    pub newer: u32,
     /// Connection, by index.
     pub flow: u32,
     /// First sequence number.
@@ -98,6 +102,18 @@ impl Packet {
     #[must_use]
     pub const fn is_stamped(&self) -> bool {
         self.payload > 0 || self.flags.has(Flags::SYN) && !self.flags.has(Flags::ACK)
+    }
+
+    /// Whether it takes up sequence numbers: its loss is one that its sender has to notice.
+    #[must_use]
+    pub const fn is_numbered(&self) -> bool {
+        self.payload > 0 || self.flags.any(Flags(Flags::SYN.0 | Flags::FIN.0))
+    }
+
+    /// Whether it carries the byte, the SYN or the FIN that `number` stands for.
+    #[must_use]
+    pub fn carries(&self, number: SeqNumber) -> bool {
+        self.seq == number || self.seq.before(number) && (self.seq + u32::from(self.payload)).after(number)
     }
 
     /// Bytes that a buffer holds for it.
@@ -158,6 +174,8 @@ impl Default for Packet {
         Self {
             arrival: Ps::ZERO,
             next: NIL,
+            older: NIL,
+            newer: NIL,
             flow: 0,
             seq: SeqNumber(0),
             ack: SeqNumber(0),
@@ -255,9 +273,34 @@ impl Slab {
         self.live == 0
     }
 
-    /// All packets that exist, in no particular but a repeatable order.
-    pub fn iter(&self) -> impl Iterator<Item = &Packet> {
-        self.packets.iter().filter(|packet| !packet.is(Packet::FREE))
+    /// Puts a packet at the beginning of a list, newest first, that `newest` is the head of.
+    #[inline]
+    pub fn link(&mut self, handle: u32, newest: &mut u32) {
+        let older = std::mem::replace(newest, handle);
+        let packet = &mut self.packets[handle as usize];
+        (packet.older, packet.newer) = (older, NIL);
+        if let Some(older) = self.packets.get_mut(older as usize) {
+            older.newer = handle;
+        }
+    }
+
+    /// Takes a packet out of the list that [`link`](Self::link) put it into.
+    #[inline]
+    pub fn unlink(&mut self, handle: u32, newest: &mut u32) {
+        let Packet { older, newer, .. } = self.packets[handle as usize];
+        match self.packets.get_mut(newer as usize) {
+            Some(newer) => newer.older = older,
+            None => *newest = older,
+        }
+        if let Some(older) = self.packets.get_mut(older as usize) {
+            older.newer = newer;
+        }
+    }
+
+    /// The packets of a list, newest first.
+    pub fn list(&self, newest: u32) -> impl Iterator<Item = &Packet> {
+        let at = |handle: u32| self.packets.get(handle as usize);
+        std::iter::successors(at(newest), move |packet| at(packet.older))
     }
 }
 
@@ -294,6 +337,23 @@ mod tests {
         let c = slab.insert(Packet { flow: 3, ..Packet::default() });
         assert_eq!(a, c);
         assert_eq!((slab.len(), slab[b].flow, slab[c].flow), (2, 2, 3));
-        assert_eq!(slab.iter().map(|packet| packet.flow).sum::<u32>(), 5);
+    }
+
+    #[test]
+    fn a_list_loses_its_packets_in_any_order() {
+        for gone in [[0, 1, 2], [1, 0, 2], [2, 1, 0], [0, 2, 1]] {
+            let (mut slab, mut newest) = (Slab::new(), NIL);
+            let handles = [0, 1, 2].map(|flow| slab.insert(Packet { flow, ..Packet::default() }));
+            for handle in handles {
+                slab.link(handle, &mut newest);
+            }
+            let mut left = vec![2, 1, 0];
+            for at in gone {
+                assert_eq!(slab.list(newest).map(|packet| packet.flow).collect::<Vec<_>>(), left);
+                slab.unlink(handles[at], &mut newest);
+                left.retain(|&flow| flow as usize != at);
+            }
+            assert_eq!(newest, NIL);
+        }
     }
 }

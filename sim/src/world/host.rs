@@ -21,18 +21,17 @@ impl<O: Observer> World<'_, O> {
     #[inline]
     pub(super) fn deliver(&mut self, handle: u32) {
         let now = self.now;
-        let packet = &mut self.slab[handle];
+        let packet = &self.slab[handle];
         let (flow, side) = (packet.flow, packet.from.peer());
-        let connection = &mut self.connections[flow as usize];
-        connection.alive -= 1;
         self.tally.arrived += 1;
+        let connection = *self.leaves(handle);
         let (shim, known_as) = (connection.shim[side as usize], connection.known_as[side as usize]);
         prefetch(&self.channels, first_channel(connection.host[side as usize]));
         // An answer goes along this path and out of the port towards the peer.
         prefetch(&self.paths, connection.path[side as usize] as usize);
         prefetch(&self.channels, first_channel(connection.host[side.peer() as usize]) + 1);
         let (life, group, config) = (connection.life, connection.group, connection.config);
-        if packet.is(Packet::PROBE) {
+        if self.slab[handle].is(Packet::PROBE) {
             self.deliver_probe(handle, shim, known_as);
             return;
         }
@@ -122,9 +121,9 @@ impl<O: Observer> World<'_, O> {
         packet.from = from;
         packet.life = connection.life;
         packet.hop = connection.path[from as usize];
-        connection.alive += 1;
         let (shim, known_as) = (connection.shim[from as usize], connection.known_as[from as usize]);
         let handle = self.slab.claim();
+        self.enters(handle);
         if self.look_ahead {
             self.slab.prefetch_vacant();
             if from == Side::Receiver {
@@ -162,18 +161,8 @@ impl<O: Observer> World<'_, O> {
     /// Whether a copy of an endpoint's segment at `offset` is still on its way.
     fn in_network(&self, e: usize, offset: u64) -> bool {
         let connection = &self.connections[e / 2];
-        if connection.alive == 0 {
-            return false;
-        }
         let number = self.endpoints[e].sender.number(offset);
-        self.slab.iter().any(|packet| {
-            packet.flow as usize == e / 2
-                && packet.from as usize == e % 2
-                && packet.life == connection.life
-                && (packet.seq == number
-                    || packet.seq.before(number) && (packet.seq + u32::from(packet.payload)).after(number))
-                && (packet.payload > 0 || packet.flags.0 & 0x03 != 0)
-        })
+        self.slab.list(connection.newest[e % 2]).any(|packet| packet.life == connection.life && packet.carries(number))
     }
 
     /// Opens a connection from the side that its workload wants.

@@ -108,26 +108,29 @@ impl<O: Observer> World<'_, O> {
         let mut packet = self.slab[handle];
         let flow = packet.flow as usize;
         let config = &self.configs[usize::from(self.connections[flow].config)];
-        self.slab[handle].become_bare_ack(config.header, config.wscale);
+        let (header, wscale) = (config.header, config.wscale);
+        self.leaves(handle);
+        self.slab[handle].become_bare_ack(header, wscale);
+        self.enters(handle);
         apply(edit, &mut packet);
         self.tally.hold_time.record((self.now - packet.arrival).0 / 1_000);
         self.tally.sent += 1;
-        self.connections[flow].alive += 1;
         let sent_on = self.slab.insert(packet);
+        self.enters(sent_on);
         self.inject_now(sent_on);
     }
 
     /// Sends a scheme's probe along a flow's path.
     fn probe(&mut self, host: u32, flow: u32) {
-        let connection = &mut self.connections[flow as usize];
+        let connection = &self.connections[flow as usize];
         let from = if connection.shim[Side::Sender as usize] == host { Side::Sender } else { Side::Receiver };
         let header = self.configs[usize::from(connection.config)].header;
         let bits = Packet::PROBE | Packet::ECT;
         let hop = connection.path[from as usize];
-        connection.alive += 1;
         self.tally.sent += 1;
         let packet = Packet { flow, from, hop, header, bits, life: connection.life, ..Packet::default() };
         let handle = self.slab.insert(packet);
+        self.enters(handle);
         self.inject_now(handle);
     }
 

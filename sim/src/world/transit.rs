@@ -146,17 +146,17 @@ impl<O: Observer> World<'_, O> {
     /// A packet's life ends without arriving.
     #[cold]
     pub(super) fn discard(&mut self, at: Ps, handle: u32, channel: u32, reason: DropReason) {
-        let packet = self.slab[handle];
         if O::ENABLED {
+            let packet = &self.slab[handle];
             let known = known(&self.connections, &self.routes, &self.configs, self.trailer, packet.flow);
-            self.watch.dropped(at, channel, &packet, &known, reason);
+            self.watch.dropped(at, channel, packet, &known, reason);
         }
         if reason == DropReason::Scheme {
             self.tally.discarded += 1;
         } else {
             self.tally.dropped += 1;
         }
-        self.connections[packet.flow as usize].alive -= 1;
+        self.leaves(handle);
         self.slab.remove(handle);
     }
 }
