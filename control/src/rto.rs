@@ -29,6 +29,21 @@ pub struct RtoConfig {
     pub spread: u32,
     /// Bimodal operation (Vasudevan §5): what holds where the path is not a data centre's.
     pub coarse: Option<Coarse>,
+    /// How the deviation is estimated.
+    pub estimator: Estimator,
+}
+
+/// How a sender estimates how much the round-trip time varies.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Estimator {
+    /// By a moving average (RFC 6298 §2.3); the floor holds for the whole timeout.
+    #[default]
+    Rfc6298,
+    /// As Linux (Sarolahti and Kuznetsov, "Congestion Control in Linux TCP", USENIX 2002, §4): the variance term is the
+    /// largest of the last window, comes down by at most a quarter in each window, and itself is never below the floor,
+    /// so that a timeout is SRTT and at least RTOmin; a round-trip time far below SRTT hardly counts as deviation. Callers
+    /// say when a window is over, by [`Rto::handle_window`].
+    Linux,
 }
 
 /// Timeouts of connections with a long round-trip time.
@@ -51,6 +66,7 @@ impl Default for RtoConfig {
             max_doublings: 6,
             spread: 0,
             coarse: None,
+            estimator: Estimator::Rfc6298,
         }
     }
 }
@@ -62,6 +78,9 @@ pub struct Rto {
     srtt_8: u64,
     /// RTTVAR in quarters of a nanosecond.
     rttvar_4: u64,
+    /// With [`Estimator::Linux`]: the largest `rttvar_4` of the present window, and the variance term.
+    peak_4: u64,
+    held_4: u64,
     doublings: u8,
 }
 
@@ -75,12 +94,37 @@ impl Rto {
             // §2.2: SRTT = R, RTTVAR = R/2.
             self.srtt_8 = rtt * 8;
             self.rttvar_4 = rtt * 2;
+        } else if config.estimator == Estimator::Linux {
+            self.deviate(rtt);
         } else {
             // §2.3: beta = 1/4, alpha = 1/8, RTTVAR first.
             let deviation = (self.srtt_8 / 8).abs_diff(rtt);
             self.rttvar_4 = self.rttvar_4 - self.rttvar_4 / 4 + deviation;
             self.srtt_8 = self.srtt_8 - self.srtt_8 / 8 + rtt;
         }
+        if config.estimator == Estimator::Linux {
+            self.peak_4 = self.peak_4.max(self.rttvar_4);
+            self.held_4 = self.held_4.max(self.peak_4);
+        }
+    }
+
+    /// Gains as in RFC 6298, but what is below SRTT raises the deviation by an eighth of what it else would: an RTT that
+    /// falls is no reason for a longer timeout.
+    fn deviate(&mut self, rtt: u64) {
+        let mean = self.srtt_8 / 8;
+        let (deviation, average) = (mean.abs_diff(rtt), self.rttvar_4 / 4);
+        self.rttvar_4 = match deviation.checked_sub(average) {
+            None => self.rttvar_4 - (average - deviation),
+            Some(more) if rtt < mean => self.rttvar_4 + more / 8,
+            Some(more) => self.rttvar_4 + more,
+        };
+        self.srtt_8 = self.srtt_8 - mean + rtt;
+    }
+
+    /// What was outstanding when this was last called has been acknowledged; for [`Estimator::Linux`].
+    pub fn handle_window(&mut self) {
+        self.held_4 -= self.held_4.saturating_sub(self.peak_4) / 4;
+        self.peak_4 = 0;
     }
 
     /// New data was acknowledged: back-off ends.
@@ -109,16 +153,19 @@ impl Rto {
     /// [`RtoConfig::spread`] is not 0.
     #[must_use]
     pub fn timeout(&self, config: &RtoConfig, random: u32) -> Span {
+        let coarse = config.coarse.filter(|coarse| self.srtt_8 / 8 >= coarse.from.0);
+        let floor = coarse.map_or(config.floor.0, |coarse| coarse.floor.0.max(config.floor.0));
+        let variance = match config.estimator {
+            Estimator::Rfc6298 => self.rttvar_4,
+            Estimator::Linux => self.held_4.max(floor),
+        };
         let base = if self.srtt_8 == 0 {
             config.initial.0
         } else {
-            let variance = self.rttvar_4.max(config.granularity.0).max(config.variance_floor.0);
-            self.srtt_8 / 8 + variance
+            self.srtt_8 / 8 + variance.max(config.granularity.0).max(config.variance_floor.0)
         };
         let tick = config.granularity.0.max(1);
         let base = if tick == 1 { base } else { base.div_ceil(tick) * tick };
-        let coarse = config.coarse.filter(|coarse| self.srtt_8 / 8 >= coarse.from.0);
-        let floor = coarse.map_or(config.floor.0, |coarse| coarse.floor.0.max(config.floor.0));
         let backed_off = base.max(floor).saturating_mul(1 << self.doublings.min(16)).min(config.ceiling.0);
         if config.spread > 0 {
             let extra = (u128::from(backed_off) * u128::from(config.spread) * u128::from(random)) >> 48;
@@ -143,7 +190,10 @@ mod tests {
         max_doublings: 6,
         spread: 0,
         coarse: None,
+        estimator: Estimator::Rfc6298,
     };
+
+    const LINUX: RtoConfig = RtoConfig { estimator: Estimator::Linux, floor: Span::micros(200), ..NO_FLOOR };
 
     #[test]
     fn first_sample_gives_three_round_trips() {
@@ -194,6 +244,53 @@ mod tests {
         assert!(rto.backed_off());
         rto.handle_progress();
         assert_eq!(rto.timeout(&config, 0), Span::millis(200));
+    }
+
+    #[test]
+    fn in_linux_the_floor_is_the_variance_terms() {
+        let mut rto = Rto::default();
+        for _ in 0..100 {
+            rto.handle_sample(&LINUX, Span::micros(100));
+            rto.handle_window();
+        }
+        assert_eq!(rto.timeout(&LINUX, 0), Span::micros(300));
+    }
+
+    #[test]
+    fn in_linux_a_spike_is_forgotten_by_a_quarter_in_a_window() {
+        let mut rto = Rto::default();
+        rto.handle_sample(&LINUX, Span::micros(100));
+        rto.handle_window();
+        rto.handle_sample(&LINUX, Span::millis(4));
+        let spike = rto.timeout(&LINUX, 0);
+        assert!(spike > Span::millis(4), "{spike:?}");
+        // Many samples of the same window change nothing but SRTT; that of RFC 6298 has long forgotten.
+        for _ in 0..40 {
+            rto.handle_sample(&LINUX, Span::micros(100));
+        }
+        assert!(rto.timeout(&LINUX, 0) > Span::millis(3), "{:?}", rto.timeout(&LINUX, 0));
+        rto.handle_window();
+        let mut last = rto.timeout(&LINUX, 0);
+        for _ in 0..20 {
+            rto.handle_sample(&LINUX, Span::micros(100));
+            rto.handle_window();
+            let timeout = rto.timeout(&LINUX, 0);
+            assert!(timeout <= last && timeout.0 * 4 >= last.0 * 3 - 400_000, "{timeout:?} after {last:?}");
+            last = timeout;
+        }
+        assert!(last < Span::micros(350), "{last:?}");
+    }
+
+    #[test]
+    fn in_linux_a_falling_round_trip_time_lengthens_nothing() {
+        let (mut linux, mut rfc) = (Rto::default(), Rto::default());
+        for rtt in [Span::millis(1); 50].into_iter().chain([Span::micros(50)]) {
+            linux.handle_sample(&LINUX, rtt);
+            linux.handle_window();
+            rfc.handle_sample(&NO_FLOOR, rtt);
+        }
+        assert!(rfc.timeout(&NO_FLOOR, 0) > Span::micros(1_800), "{:?}", rfc.timeout(&NO_FLOOR, 0));
+        assert!(linux.timeout(&LINUX, 0) < Span::micros(1_200), "{:?}", linux.timeout(&LINUX, 0));
     }
 
     #[test]

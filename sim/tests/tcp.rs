@@ -4,7 +4,7 @@ use ackgate_control::segment::Flags;
 use ackgate_control::units::Span;
 use ackgate_sim::engine::{Ps, Purpose, Random};
 use ackgate_sim::net::Packet;
-use ackgate_sim::scenario::{CongestionControl, EcnMode, Scenario, Tcp};
+use ackgate_sim::scenario::{CongestionControl, EcnMode, Scenario, Spurious, Tcp};
 use ackgate_sim::tcp::{Endpoint, State, TcpConfig};
 
 const MSS: u64 = 1_460;
@@ -337,6 +337,78 @@ fn a_probe_that_stood_in_for_a_loss_cuts_the_window_and_a_needless_one_does_not(
     }
 }
 
+/// Linux 2.6: what is below the highest by more than three segments is lost, duplicates or not.
+fn fack(initial_window: u32) -> Tcp {
+    Tcp { sack: true, fack: true, ..tcp(initial_window) }
+}
+
+#[test]
+fn with_fack_holes_count_like_duplicates() {
+    // Two duplicates, of the fourth and fifth segment.
+    let counting = Tcp { fack: false, ..fack(5) };
+    for (settings, timeouts) in [(fack(5), 0), (counting, 1)] {
+        let pair = Pair::send(settings, 5, lose(&[0, 1, 2])).run(Ps::millis(1_000));
+        assert_eq!((pair.readable, pair.timeouts.len()), (5 * MSS, timeouts));
+    }
+    // Of three segments, none is far enough below the highest.
+    let pair = Pair::send(fack(3), 3, lose(&[0, 1])).run(Ps::millis(1_000));
+    assert_eq!((pair.readable, pair.timeouts.len()), (3 * MSS, 1));
+}
+
+#[test]
+fn with_fack_a_lost_retransmission_is_found_by_the_second_new_segment_behind_it() {
+    let mut lost = 0;
+    let fate = |sent: &Sent| {
+        let first = sent.from == 0 && sent.packet.payload > 0 && sent.packet.seq.0 == u32::MAX - 20_000 + 1;
+        lost += u32::from(first);
+        if first && lost <= 2 { Fate::Lost } else { Fate::Arrives }
+    };
+    let pair = Pair::send(fack(10), 60, fate).run(Ps::millis(1_000));
+    assert_eq!((pair.readable, pair.timeouts.len(), pair.retransmissions()), (60 * MSS, 0, 2));
+}
+
+#[test]
+fn with_fack_nothing_rescues_the_end_of_a_window() {
+    let pair = Pair::send(fack(10), 10, lose(&[0, 9])).run(Ps::millis(1_000));
+    assert_eq!((pair.readable, pair.timeouts.len()), (10 * MSS, 1));
+}
+
+#[test]
+fn rate_halving_sends_for_every_second_duplicate_while_the_rest_shrinks_the_window() {
+    let pair = Pair::send(fack(20), 200, lose(&[0])).run(Ps::micros(290));
+    let window = pair.ends[0].sender.window;
+    assert_eq!((u64::from(window.cwnd) / MSS, u64::from(window.ssthresh) / MSS), (10, 10));
+    // 19 duplicates: the third, and from then on about each second one, send something.
+    let answers = pair.data().filter(|sent| sent.at > Ps::micros(150)).count();
+    assert!((8..=12).contains(&answers), "{answers}");
+}
+
+#[test]
+fn d_sacks_restore_the_threshold_that_a_needless_timeout_cut() {
+    // The ACK of the last segment waits for 40 ms, the timer does not.
+    let settings = |dsack| Tcp {
+        sack: true,
+        dsack,
+        spurious: Spurious::Frto,
+        rto_min: Span::millis(1),
+        delayed_ack: Some(Span::millis(40)),
+        ..tcp(9)
+    };
+    let threshold = |dsack| {
+        let pair = Pair::send(settings(dsack), 9, nothing_lost).run(Ps::millis(30));
+        assert_eq!((pair.timeouts.len(), pair.retransmissions(), pair.readable / MSS), (1, 1, 9));
+        let sender = &pair.ends[0].sender;
+        assert_eq!(u64::from(sender.window.cwnd) / MSS, 2, "the window stays as the timeout left it");
+        (sender.window.ssthresh, sender.counters.undone)
+    };
+    assert_eq!(threshold(true), (u32::MAX, 1));
+    let (cut, undone) = threshold(false);
+    assert!(u64::from(cut) < 10 * MSS && undone == 0, "{cut}");
+    // A copy that did come for a loss is reported by nobody.
+    let pair = Pair::send(settings(true), 9, lose(&[8])).run(Ps::millis(30));
+    assert!(u64::from(pair.ends[0].sender.window.ssthresh) < 10 * MSS && pair.ends[0].sender.counters.undone == 0);
+}
+
 #[test]
 fn a_loss_halves_the_window_and_cubic_keeps_seven_tenths() {
     for (cc, expected) in [(CongestionControl::NewReno, 10), (CongestionControl::Cubic, 14)] {
@@ -377,6 +449,23 @@ fn delayed_acks_cover_two_segments_and_the_odd_one_waits_for_the_timer() {
     assert_eq!(acks.len(), 3);
     assert_eq!(acks[2].at - acks[1].at, Ps::millis(40));
     assert_eq!(Pair::send(tcp(5), 5, nothing_lost).run(Ps::millis(190)).acks(), 5);
+}
+
+#[test]
+fn quick_acks_come_first_and_end_with_what_the_receiver_sends() {
+    let settings = Tcp { quickack: true, delayed_ack: Some(Span::millis(40)), ..tcp(10) };
+    let mut pair = Pair::send(settings, 5, nothing_lost).run(Ps::millis(1));
+    // One ends the handshake's way back: ACKs of data are five.
+    assert_eq!(pair.acks(), 5);
+    // An answer makes the connection interactive, and the odd ACK waits again.
+    pair.ends[1].write(100, false);
+    pair.output();
+    let mut pair = pair.run(Ps::millis(2));
+    let before = pair.acks();
+    pair.ends[0].write(3 * MSS, false);
+    pair.output();
+    let pair = pair.run(Ps::millis(10));
+    assert_eq!((pair.readable, pair.acks() - before), (8 * MSS, 1));
 }
 
 #[test]
@@ -469,6 +558,28 @@ fn an_idle_sender_starts_again_only_when_asked_to() {
         pair.ends[0].write(100 * MSS, false);
         pair.output();
         assert_eq!(pair.ends[0].sender.in_flight() / MSS, expected, "idle restart {idle_restart}");
+    }
+}
+
+#[test]
+fn halving_restarts_remember_the_window_as_a_threshold() {
+    // 32 segments, idle for 1 to 7 timeouts of 200 ms: halved for each, but for the last and not below two.
+    for (idle, expected) in [(150, 32), (350, 16), (550, 8), (750, 4), (1_400, 2)] {
+        let settings = Tcp {
+            idle_restart: true,
+            idle_halving: true,
+            validate_window: false,
+            initial_ssthresh: Some(20),
+            ..tcp(2)
+        };
+        let mut pair = Pair::send(settings, 30, nothing_lost).run(Ps::millis(30));
+        pair.ends[0].sender.window.cwnd = 32 * MSS as u32;
+        pair.now = Ps::millis(idle);
+        pair.ends[0].write(100 * MSS, false);
+        pair.output();
+        assert_eq!(pair.ends[0].sender.in_flight() / MSS, expected, "idle for {idle} ms");
+        let threshold = u64::from(pair.ends[0].sender.window.ssthresh) / MSS;
+        assert_eq!(threshold, if idle > 200 { 24 } else { 20 });
     }
 }
 

@@ -161,7 +161,8 @@ impl Packet {
             header: u16::from(self.header - trailer),
             ce: self.is(Self::CE),
             sack: self.sack_len > 0,
-            dsack: false,
+            // RFC 2883 §4: a first block that the ACK covers is a report of something that came twice.
+            dsack: self.sack_len > 0 && !self.ack.before(self.sack[0].1),
             mss: if syn { mss } else { 0 },
             wscale: if syn { Some(wscale) } else { None },
             timestamps: if self.is(Self::TIMESTAMPS) { Some(self.timestamps) } else { None },

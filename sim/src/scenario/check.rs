@@ -253,6 +253,18 @@ fn tcp(tcp: &Tcp) -> Checked {
     if tcp.rack && !tcp.sack {
         return refuse("tcp.rack", "it is told by SACK blocks what has arrived, and tcp.sack is false");
     }
+    if tcp.fack && (!tcp.sack || tcp.rack) {
+        return refuse("tcp.fack", "it needs SACK blocks, tcp.sack, and stands in the place of tcp.rack");
+    }
+    if tcp.dsack && !tcp.sack {
+        return refuse("tcp.dsack", "duplicates are reported in SACK blocks, and tcp.sack is false");
+    }
+    if tcp.idle_halving && !tcp.idle_restart {
+        return refuse(
+            "tcp.idle_halving",
+            "it says how a sender restarts after it was idle, and tcp.idle_restart is false",
+        );
+    }
     if tcp.delayed_ack_adaptive && tcp.delayed_ack.is_none() {
         return refuse("tcp.delayed_ack_adaptive", "tcp.delayed_ack must say how long an ACK waits at most");
     }

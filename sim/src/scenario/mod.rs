@@ -28,7 +28,7 @@ pub use document::{Assignment, Document};
 pub use error::{Place, ScenarioError};
 pub use scheme::{Dctcp, FixedWindow, HeaderField, Hwatch, Ictcp, M21, Pac, RttSource, Scheme, Shaper};
 pub use switch::{Capacity, Discipline, Ecn, Red, Switch};
-pub use tcp::{CongestionControl, EcnMode, Spurious, Tcp};
+pub use tcp::{CongestionControl, EcnMode, RtoEstimator, Spurious, Tcp};
 pub use topology::{Core, Dumbbell, Framing, LeafSpine, Network, Topology, Tree, TreeSwitch};
 pub use workload::{
     Arrival, Background, Connections, Destination, Direction, Epochs, Long, OnOff, Per, Rounds, Trace, Workload,

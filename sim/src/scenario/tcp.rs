@@ -32,6 +32,8 @@ pub struct Tcp {
     /// one jiffy gives timeouts of five (Vasudevan §6).
     #[serde(deserialize_with = "human::span")]
     pub rto_variance_floor: Span,
+    /// How a sender estimates how much the round-trip time varies.
+    pub rto_estimator: RtoEstimator,
     /// Bimodal operation (Vasudevan §5): connections whose smoothed round-trip time is this or more have
     /// `rto_coarse_min` for a floor. All have `rto_min` when absent.
     #[serde(deserialize_with = "human::some_span")]
@@ -51,8 +53,17 @@ pub struct Tcp {
     pub rto_randomize: f64,
     /// Selective acknowledgement (RFC 2018, RFC 6675).
     pub sack: bool,
+    /// Whether a receiver reports what it got twice (D-SACK, RFC 2883), by which a sender finds out that all it sent again
+    /// after a timeout had arrived, and takes back that its threshold came down (RFC 3708), as Linux does. The window
+    /// grows again from what the timeout left. Needs `sack`.
+    pub dsack: bool,
     /// Limited Transmit (RFC 3042).
     pub limited_transmit: bool,
+    /// Forward acknowledgement (Mathis and Mahdavi, SIGCOMM 1996) with rate halving, as Linux had it until 3.1: what is more
+    /// than three segments below the highest that has arrived is lost, and so is a retransmission behind which new data
+    /// has arrived; every second ACK of a recovery takes a segment off the window, which never stays more than one above
+    /// what is in the network. Needs `sack`.
+    pub fack: bool,
     /// RACK-TLP (RFC 8985), as Linux has it: losses by the order of sending instead of by three duplicates, lost
     /// retransmissions too, and a probe after two round-trip times without an ACK. Needs `sack`.
     pub rack: bool,
@@ -67,6 +78,9 @@ pub struct Tcp {
     /// How long an ACK waits for a second segment (RFC 9293 §3.8.6.3): `"off"`, or a time such as `"40ms"`.
     #[serde(deserialize_with = "human::span_or_off")]
     pub delayed_ack: Option<Span>,
+    /// Whether a receiver that delays ACKs sends up to 16 at once where they seem to be missed, as Linux does: at the
+    /// beginning and after a segment came twice, until it sends data itself within 40 ms of what it got.
+    pub quickack: bool,
     /// Whether an ACK waits only as long as the smoothed time between segments suggests, `delayed_ack` being the
     /// longest (Vasudevan §5).
     pub delayed_ack_adaptive: bool,
@@ -88,6 +102,9 @@ pub struct Tcp {
     pub timestamps: bool,
     /// Whether a sender that was idle for an RTO starts again from the initial window (RFC 5681 §4.1).
     pub idle_restart: bool,
+    /// Whether that restart halves the window for each RTO that the sender was idle, down to the initial window, and
+    /// remembers three quarters of it as the threshold (RFC 2861), as Linux does, instead of going down at once.
+    pub idle_halving: bool,
     /// Whether the congestion window grows only while it is what limits the sender, as Linux does; ns-2 lets it grow
     /// with every ACK.
     pub validate_window: bool,
@@ -105,6 +122,7 @@ impl Default for Tcp {
             rto_initial: Span::secs(1),
             rto_granularity: Span::ZERO,
             rto_variance_floor: Span::ZERO,
+            rto_estimator: RtoEstimator::Rfc6298,
             rto_coarse_from: None,
             rto_coarse_min: Span::millis(200),
             spurious: Spurious::Off,
@@ -112,11 +130,14 @@ impl Default for Tcp {
             backoff_until_sample: false,
             rto_randomize: 0.0,
             sack: false,
+            dsack: false,
             limited_transmit: false,
+            fack: false,
             rack: false,
             probe_ack_delay: None,
             push_bursts: false,
             delayed_ack: None,
+            quickack: false,
             delayed_ack_adaptive: false,
             ecn: EcnMode::Auto,
             ecn_min_window: 2,
@@ -126,6 +147,7 @@ impl Default for Tcp {
             wscale: None,
             timestamps: false,
             idle_restart: false,
+            idle_halving: false,
             validate_window: true,
         }
     }
@@ -156,6 +178,17 @@ pub enum CongestionControl {
     Cubic,
     /// DCTCP (RFC 8257).
     Dctcp,
+}
+
+/// Estimate of how much the round-trip time varies.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RtoEstimator {
+    /// A moving average (RFC 6298); the floor is the whole timeout's.
+    #[default]
+    Rfc6298,
+    /// Linux: the largest of the last window, slowly forgotten; the floor is the variance term's.
+    Linux,
 }
 
 /// Detection of spurious timeouts.

@@ -1,11 +1,12 @@
 //! TCP settings in the units that endpoints count in: bytes and picoseconds.
 
 use ackgate_control::m21;
-use ackgate_control::rto::{Coarse, RtoConfig};
+use ackgate_control::rto::{Coarse, Estimator, RtoConfig};
 use ackgate_control::spurious::Method;
 
+use super::sack::Losses;
 use crate::engine::Ps;
-use crate::scenario::{CongestionControl, EcnMode, Scenario, Scheme, Spurious};
+use crate::scenario::{CongestionControl, EcnMode, RtoEstimator, Scenario, Scheme, Spurious};
 use crate::settings;
 
 /// Settings of the endpoints of one group of connections.
@@ -29,8 +30,12 @@ pub struct TcpConfig {
     pub backoff_until_sample: bool,
     /// RFC 2018 and 6675.
     pub sack: bool,
+    /// RFC 2883 and 3708.
+    pub dsack: bool,
     /// RFC 3042.
     pub limited_transmit: bool,
+    /// How SACK tells of losses.
+    pub losses: Losses,
     /// RFC 8985.
     pub rack: bool,
     /// TLP.max_ack_delay of RFC 8985 §7.2.
@@ -39,6 +44,8 @@ pub struct TcpConfig {
     pub push_bursts: bool,
     /// How long an ACK may wait for a second segment; `None` when each segment is acknowledged at once.
     pub delayed_ack: Option<Ps>,
+    /// Whether some are sent at once nevertheless, as in Linux.
+    pub quickack: bool,
     /// Whether it waits only as long as the time between segments suggests.
     pub delayed_ack_adaptive: bool,
     /// Detection of spurious timeouts.
@@ -63,6 +70,8 @@ pub struct TcpConfig {
     pub timestamps: bool,
     /// RFC 5681 §4.1.
     pub idle_restart: bool,
+    /// RFC 2861: halved for each idle timeout, instead of shut at once.
+    pub idle_halving: bool,
     /// Whether a window grows only while it is what limits the sender (RFC 5681 §3.1 as RFC 9438 §5.8 spells it out).
     pub validate_window: bool,
     /// Upper end of a uniformly random lateness of every timer.
@@ -102,16 +111,27 @@ impl TcpConfig {
                 max_doublings: u8::try_from(tcp.rto_backoff_max.max(1).ilog2()).unwrap_or(6),
                 spread: fixed(tcp.rto_randomize),
                 variance_floor: tcp.rto_variance_floor,
+                estimator: match tcp.rto_estimator {
+                    RtoEstimator::Rfc6298 => Estimator::Rfc6298,
+                    RtoEstimator::Linux => Estimator::Linux,
+                },
                 coarse: tcp.rto_coarse_from.map(|from| Coarse { from, floor: tcp.rto_coarse_min }),
                 ..RtoConfig::default()
             },
             backoff_until_sample: tcp.backoff_until_sample,
             sack: tcp.sack,
+            dsack: tcp.dsack,
             limited_transmit: tcp.limited_transmit,
+            losses: match (tcp.rack, tcp.fack) {
+                (true, _) => Losses::Rack,
+                (_, true) => Losses::Fack,
+                _ => Losses::Counting,
+            },
             rack: tcp.rack && tcp.sack,
             probe_ack_delay: tcp.probe_ack_delay.or(tcp.delayed_ack).map_or(Ps::ZERO, Ps::from_span),
             push_bursts: tcp.push_bursts,
             delayed_ack: tcp.delayed_ack.map(Ps::from_span),
+            quickack: tcp.quickack,
             delayed_ack_adaptive: tcp.delayed_ack_adaptive,
             spurious: match tcp.spurious {
                 Spurious::Off => Method::Off,
@@ -128,6 +148,7 @@ impl TcpConfig {
             window_field: u16::try_from(tcp.rwnd >> tcp.shift()).unwrap_or(u16::MAX),
             timestamps: tcp.timestamps,
             idle_restart: tcp.idle_restart,
+            idle_halving: tcp.idle_halving,
             validate_window: tcp.validate_window,
             timer_jitter: Ps::from_span(scenario.host.timer_jitter),
             header,

@@ -223,6 +223,7 @@ impl Endpoint {
             self.begin(now, chunk.start, chunk.flags, config, packet);
             packet.payload = chunk.len;
             packet.bits |= chunk.bits;
+            self.receiver.handle_answer(now, config);
             self.receiver.stamp(packet, config);
             return true;
         }

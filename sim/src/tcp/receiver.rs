@@ -1,5 +1,5 @@
 //! The receiving half: puts segments in order, and decides what is acknowledged when (RFC 5681 §4.2), with SACK blocks
-//! (RFC 2018), ECN echo (RFC 3168 §6.1.3) or DCTCP's exact echo (RFC 8257 §3.2).
+//! (RFC 2018) and reports of duplicates (RFC 2883), ECN echo (RFC 3168 §6.1.3) or DCTCP's exact echo (RFC 8257 §3.2).
 
 use ackgate_control::delack::Adaptive;
 use ackgate_control::m21::Echo;
@@ -54,7 +54,40 @@ pub(super) struct Aside {
     pub(super) echo: Echo,
     /// Time between segments, for the adaptive delayed-ACK timer.
     arrivals: Adaptive,
+    /// What the next ACK reports to have come twice.
+    duplicate: Option<(u64, u64)>,
+    /// Linux's quick acknowledgements.
+    quick: Quick,
 }
+
+/// ACKs that are sent at once, although ACKs are delayed. As Linux has it (`tcp_in_quickack_mode`): while there are some
+/// left and the connection is not "interactive", which it becomes by data sent soon after data was received, for then the
+/// next answer can carry the ACK.
+#[derive(Clone, Copy, Debug)]
+struct Quick {
+    left: u8,
+    interactive: bool,
+    last_data: Ps,
+}
+
+impl Default for Quick {
+    fn default() -> Self {
+        Self { left: QUICK_ACKS, interactive: false, last_data: Ps::NEVER }
+    }
+}
+
+impl Quick {
+    /// The peer seems to miss ACKs.
+    fn renew(&mut self) {
+        self.left = QUICK_ACKS;
+        self.interactive = false;
+    }
+}
+
+/// TCP_MAX_QUICKACKS of Linux.
+const QUICK_ACKS: u8 = 16;
+/// TCP_ATO_MIN of Linux: data that follows received data within this is an answer.
+const ANSWER_WITHIN: Ps = Ps::millis(40);
 
 impl Receiver {
     pub(super) fn new() -> Self {
@@ -98,6 +131,12 @@ impl Receiver {
         if end <= self.nxt && packet.payload > 0 {
             // An old copy: the sender has missed an ACK.
             self.ack_now = true;
+            if config.dsack {
+                self.aside.duplicate = Some((start, end));
+            }
+            if config.quickack {
+                self.aside.quick.renew();
+            }
             return 0;
         }
         if config.delayed_ack_adaptive
@@ -111,6 +150,7 @@ impl Receiver {
         if filled {
             self.fill();
         }
+        let quick = config.quickack && self.is_quick(now, filled);
         let readable = self.nxt - before;
         if self.fin_seen && self.aside.fin_at == self.nxt && !self.finished {
             self.finished = true;
@@ -119,7 +159,7 @@ impl Receiver {
         }
         self.unacked = self.unacked.saturating_add(1);
         match config.delayed_ack {
-            Some(longest) if !filled && self.unacked < 2 && !self.ack_now => {
+            Some(longest) if !filled && !quick && self.unacked < 2 && !self.ack_now => {
                 let delay = if config.delayed_ack_adaptive {
                     Ps::from_span(self.aside.arrivals.delay(longest.to_span()))
                 } else {
@@ -131,6 +171,27 @@ impl Receiver {
             _ => self.ack_now = true,
         }
         readable
+    }
+
+    /// Whether the ACK of what has just come in order is a quick one. A gap that is closed ends interactivity.
+    fn is_quick(&mut self, now: Ps, filled: bool) -> bool {
+        let quick = &mut self.aside.quick;
+        quick.last_data = now;
+        if filled && !self.gap {
+            quick.interactive = false;
+        }
+        let is = quick.left > 0 && !quick.interactive;
+        quick.left -= u8::from(is);
+        is
+    }
+
+    /// This end sends data.
+    #[inline]
+    pub(super) fn handle_answer(&mut self, now: Ps, config: &TcpConfig) {
+        if config.quickack {
+            let quick = &mut self.aside.quick;
+            quick.interactive |= quick.last_data != Ps::NEVER && now - quick.last_data < ANSWER_WITHIN;
+        }
     }
 
     fn handle_ce(&mut self, packet: &Packet, config: &TcpConfig) {
@@ -199,8 +260,10 @@ impl Receiver {
         if config.cap.is_some() && packet.payload == 0 {
             packet.senders = self.aside.echo.number();
         }
-        if config.sack && self.gap {
-            let blocks = self.aside.beyond.iter().take(SACK_BLOCKS);
+        if config.sack && (self.gap || config.dsack) {
+            // RFC 2883 §4: what came twice comes first.
+            let twice = self.aside.duplicate.take();
+            let blocks = twice.iter().chain(&self.aside.beyond).take(SACK_BLOCKS);
             for (slot, &(from, to)) in packet.sack.iter_mut().zip(blocks) {
                 *slot = (number_of(self.irs, from), number_of(self.irs, to));
                 packet.sack_len += 1;

@@ -1,6 +1,7 @@
 //! The sender's SACK scoreboard (RFC 6675): what the receiver has beyond the cumulative ACK, what is therefore lost, and
 //! how much is in the network.
 //!
+//! With FACK (Mathis and Mahdavi, SIGCOMM 1996, as in Linux until 3.1) holes count as much as what has arrived above them.
 //! With RACK (RFC 8985) a segment is lost when one that was sent later has arrived. RACK compares times and leaves room for
 //! reordering; paths keep the order here, so that the order of sending says the same: among first transmissions that of
 //! the offsets, in recovery that of [`Scoreboard::note_sent`].
@@ -18,12 +19,25 @@ pub(super) struct Scoreboard {
     pub(super) high_rxt: u64,
     /// The end of what was outstanding in the recovery that had a rescue retransmission (RescueRxt), 0 when none had.
     pub(super) rescue_rxt: u64,
-    /// Losses are found by RACK.
-    rack: bool,
-    /// What was sent in this recovery and not heard of, in order of sending; with RACK only.
+    losses: Losses,
+    /// First offset not acknowledged.
+    una: u64,
+    /// What was sent in this recovery and not heard of, in order of sending; with FACK and RACK.
     sent: VecDeque<Sent>,
     /// First transmissions below this were sent before something that has arrived.
     overtaken: u64,
+}
+
+/// How losses are found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Losses {
+    /// By counting what has arrived above (RFC 6675).
+    #[default]
+    Counting,
+    /// By the highest that has arrived.
+    Fack,
+    /// By the order of sending (RFC 8985).
+    Rack,
 }
 
 /// A piece sent in recovery.
@@ -36,9 +50,9 @@ struct Sent {
 }
 
 impl Scoreboard {
-    /// An empty one that finds losses by RACK, or by RFC 6675's counting.
-    pub(super) fn new(rack: bool) -> Self {
-        Self { rack, ..Self::default() }
+    /// An empty one.
+    pub(super) fn new(losses: Losses) -> Self {
+        Self { losses, ..Self::default() }
     }
 
     /// A recovery begins, or a timeout ends it: nothing has been sent in it.
@@ -51,15 +65,27 @@ impl Scoreboard {
 
     /// Something was sent in recovery, when everything below `max` had been sent once.
     pub(super) fn note_sent(&mut self, start: u64, end: u64, max: u64) {
-        if self.rack {
+        if self.tracks() {
             self.sent.push_back(Sent { start, end, max });
         }
     }
 
     /// After an ACK: what was sent before something that it tells of, and is still missing, was lost (again). Returns
     /// whether there is any.
-    pub(super) fn settle(&mut self, una: u64) -> bool {
+    pub(super) fn settle(&mut self, una: u64, mss: u32) -> bool {
         let heard_of = |sent: &Sent| sent.end <= una || self.hole(sent.start, sent.end).0 >= sent.end;
+        if self.losses == Losses::Fack {
+            // As Linux: a segment has arrived that begins above all that had been sent by then.
+            let lost = |sent: &Sent| self.highest() > sent.max + u64::from(mss);
+            let (before, kept): (usize, VecDeque<Sent>) =
+                (self.sent.len(), self.sent.iter().filter(|sent| !heard_of(sent)).copied().collect());
+            let left: VecDeque<Sent> = kept.iter().filter(|sent| !lost(sent)).copied().collect();
+            let again = left.len() < kept.len();
+            if left.len() < before {
+                self.sent = left;
+            }
+            return again;
+        }
         let Some(last) = self.sent.iter().rposition(heard_of) else { return false };
         let lost = !self.sent.iter().take(last).all(heard_of);
         self.overtaken = self.sent[last].max;
@@ -69,10 +95,14 @@ impl Scoreboard {
 
     /// The next piece, of at most a segment, that was lost and is not on its way again.
     pub(super) fn next_lost(&self, una: u64, mss: u32) -> Option<(u64, u64)> {
-        let lost = self.lost_below(mss);
+        self.next_missing(una, self.lost_below(mss), mss)
+    }
+
+    /// The same of what is missing below `limit`, lost or not.
+    pub(super) fn next_missing(&self, una: u64, limit: u64, mss: u32) -> Option<(u64, u64)> {
         let mut at = una;
         loop {
-            let (start, hole_end) = self.hole(at, lost);
+            let (start, hole_end) = self.hole(at, limit);
             if start >= hole_end {
                 return None;
             }
@@ -83,9 +113,19 @@ impl Scoreboard {
         }
     }
 
-    /// Whether losses are found by RACK.
-    pub(super) fn is_rack(&self) -> bool {
-        self.rack
+    /// Whether it is remembered what was sent in recovery.
+    pub(super) fn tracks(&self) -> bool {
+        self.losses != Losses::Counting
+    }
+
+    /// Whether losses are found by FACK.
+    pub(super) fn is_fack(&self) -> bool {
+        self.losses == Losses::Fack
+    }
+
+    /// Whether nothing is known to have arrived out of order.
+    pub(super) fn is_empty(&self) -> bool {
+        self.ranges.is_empty()
     }
 
     /// Takes in a block; returns whether it told anything new.
@@ -115,6 +155,7 @@ impl Scoreboard {
 
     /// Forgets what the cumulative ACK covers.
     pub(super) fn advance(&mut self, una: u64) {
+        self.una = una;
         let gone = self.ranges.partition_point(|range| range.1 <= una);
         self.ranges.drain(..gone);
         if let Some(first) = self.ranges.first_mut()
@@ -155,10 +196,16 @@ impl Scoreboard {
     }
 
     /// What is not acknowledged below this is lost (IsLost, RFC 6675 §4): three ranges, or more than two segments'
-    /// bytes, lie above it; with RACK, anything.
+    /// bytes, lie above it; with FACK, all but the three segments up to the highest that has arrived; with RACK, anything.
     pub(super) fn lost_below(&self, mss: u32) -> u64 {
-        if self.rack {
-            return self.ranges.last().map_or(0, |range| range.0).max(self.overtaken);
+        match self.losses {
+            Losses::Rack => return self.ranges.last().map_or(0, |range| range.0).max(self.overtaken),
+            Losses::Fack => {
+                let segments = self.highest().saturating_sub(self.una).div_ceil(u64::from(mss));
+                let lost = segments.saturating_sub(u64::from(DUP_THRESH));
+                return if lost > 0 { self.una + lost * u64::from(mss) } else { 0 };
+            }
+            Losses::Counting => {}
         }
         let mut above = 0;
         for (count, range) in (1..).zip(self.ranges.iter().rev()) {
@@ -187,12 +234,14 @@ impl Scoreboard {
             }
             // Not lost: still on its way. Retransmitted: on its way (again).
             pipe += end - start.max(lost_below).min(end);
-            if !self.rack {
+            if !self.tracks() {
                 pipe += end.min(self.high_rxt).saturating_sub(start);
             }
             at = end;
         }
-        pipe + self.sent.iter().map(|sent| sent.end.min(lost_below).saturating_sub(sent.start.max(una))).sum::<u64>()
+        // FACK sends again what is not lost, too: then both are on their way.
+        let below = if self.is_fack() { max } else { lost_below };
+        pipe + self.sent.iter().map(|sent| sent.end.min(below).saturating_sub(sent.start.max(una))).sum::<u64>()
     }
 }
 

@@ -23,6 +23,11 @@ pub struct Window {
 }
 
 impl Window {
+    /// The threshold to come back to, as Linux has it: no lower than three quarters of the window (RFC 2861 §3).
+    pub(super) fn three_quarters(&self) -> u32 {
+        self.ssthresh.max(self.cwnd / 4 * 3)
+    }
+
     /// Slow start: by at most one segment for each ACK (RFC 5681 Eq. 2).
     #[inline]
     fn slow_start(&mut self, acked: u32, mss: u32) {

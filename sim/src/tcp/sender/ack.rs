@@ -1,7 +1,7 @@
 //! What an ACK does: it moves the window, says what arrived, or tells of a loss by telling nothing new.
 
 use ackgate_control::segment::Flags;
-use ackgate_control::spurious::Meaning;
+use ackgate_control::spurious::{Meaning, Method};
 
 use super::{Phase, Sender};
 use crate::engine::{Ps, Random};
@@ -10,7 +10,7 @@ use crate::tcp::config::TcpConfig;
 use crate::tcp::congestion::{Acked, Congestion};
 use crate::tcp::endpoint::{Arrived, timestamp};
 use crate::tcp::offset_near;
-use crate::tcp::sack::DUP_THRESH;
+use crate::tcp::sack::{DUP_THRESH, Losses};
 
 impl Sender {
     #[inline(always)]
@@ -41,6 +41,7 @@ impl Sender {
                 self.rto.handle_progress();
             }
         }
+        let doubtful = self.phase != Phase::Open;
         let news = packet.sack_len > 0 && self.read_sack(packet, ack);
         if ack > self.una {
             self.advance(now, packet, ack, config, random, arrived);
@@ -55,6 +56,9 @@ impl Sender {
             self.window = self.congestion.after_ece(&self.window, self.in_flight() + arrived.acked, config);
             self.ece_recover = self.nxt;
             self.cwr = true;
+        }
+        if config.losses == Losses::Fack {
+            self.handle_fack(news, arrived.acked > 0, doubtful, config);
         }
         if config.rack {
             self.handle_rack(now, packet, ack, arrived.acked > 0, config);
@@ -76,7 +80,9 @@ impl Sender {
         let mut news = false;
         for &(from, to) in &packet.sack[..usize::from(packet.sack_len)] {
             let (from, to) = (offset_near(ack, self.iss, from), offset_near(ack, self.iss, to));
-            if to <= self.max {
+            if to <= ack {
+                self.unreported = self.unreported.map(|count| count.saturating_sub(1));
+            } else if to <= self.max {
                 news |= board.insert(ack, from, to);
             }
         }
@@ -99,11 +105,12 @@ impl Sender {
         if packet.is(Packet::TIMESTAMPS) {
             self.sample(
                 Ps::micros(u64::from(timestamp(now).wrapping_sub(packet.timestamps.1)).max(1)),
+                ack,
                 config,
                 arrived,
             );
         } else if self.timed_end > 0 && ack >= self.timed_end {
-            self.sample(now - self.timed_at, config, arrived);
+            self.sample(now - self.timed_at, ack, config, arrived);
             self.timed_end = 0;
         }
         if arrived.rtt.is_some() || self.rto.backed_off() || config.random_timers() {
@@ -155,6 +162,9 @@ impl Sender {
                 let meaning = if self.detector.is_waiting() { self.judge(packet, true) } else { Meaning::Lost };
                 if ack >= self.recover {
                     self.phase = Phase::Open;
+                    if self.unreported.take() == Some(0) {
+                        self.restore_threshold();
+                    }
                 }
                 match meaning {
                     Meaning::Spurious => self.undo_timeout(acked.bytes, config),
@@ -164,7 +174,13 @@ impl Sender {
                         let flight = u32::try_from(self.in_flight()).unwrap_or(u32::MAX);
                         self.window.cwnd = flight.saturating_add(2 * config.mss);
                     }
-                    Meaning::Lost | Meaning::LostAfterAll => self.grow(before, acked, config),
+                    Meaning::Lost | Meaning::LostAfterAll => {
+                        self.grow(before, acked, config);
+                        if ack >= self.recover && config.spurious == Method::FRto {
+                            // As Linux leaves F-RTO when all has arrived, whether the window was in use or not.
+                            self.window.cwnd = self.window.cwnd.max(2 * config.mss);
+                        }
+                    }
                 }
             }
             Phase::Recovery if ack >= self.recover => {
@@ -172,6 +188,8 @@ impl Sender {
                 if self.board.is_none() {
                     let flight = u32::try_from(self.in_flight()).unwrap_or(u32::MAX).max(config.mss);
                     self.window.cwnd = self.window.ssthresh.min(flight.saturating_add(config.mss));
+                } else if config.losses == Losses::Fack {
+                    self.window.cwnd = self.window.cwnd.min(self.window.ssthresh);
                 } else {
                     self.window.cwnd = self.window.ssthresh;
                 }
@@ -210,7 +228,7 @@ impl Sender {
                 let lost = self.dupacks >= DUP_THRESH
                     || self.board.as_ref().is_some_and(|board| board.lost_below(config.mss) > self.una);
                 // RACK knows by itself what was sent since; duplicates alone may be of what was sent again.
-                if lost && (self.una > self.recover || config.rack) {
+                if lost && (self.una > self.recover || config.losses != Losses::Counting) {
                     self.enter_recovery(config);
                 }
             }

@@ -5,7 +5,7 @@ use ackgate_control::spurious::{Meaning, Method};
 use super::{Phase, Sender};
 use crate::net::Packet;
 use crate::tcp::config::TcpConfig;
-use crate::tcp::sack::DUP_THRESH;
+use crate::tcp::sack::{DUP_THRESH, Losses};
 
 impl Sender {
     pub(super) fn enter_recovery(&mut self, config: &TcpConfig) {
@@ -19,10 +19,14 @@ impl Sender {
         self.timed_end = 0;
         self.forget_tail();
         if let Some(board) = &mut self.board {
-            self.window.cwnd = self.window.ssthresh;
             board.begin(self.una);
-            if config.rack {
-                self.begin_prr();
+            match config.losses {
+                Losses::Fack => self.begin_halving(config),
+                Losses::Rack => {
+                    self.window.cwnd = self.window.ssthresh;
+                    self.begin_prr();
+                }
+                Losses::Counting => self.window.cwnd = self.window.ssthresh,
             }
         } else {
             self.window.cwnd = self.window.ssthresh.saturating_add(DUP_THRESH * config.mss);
@@ -46,6 +50,8 @@ impl Sender {
             let flight = self.max - self.una;
             self.window.ssthresh = self.congestion.after_timeout(&self.window, flight, config);
         }
+        // What was sent again before is not told from what will be.
+        self.unreported = (config.dsack && self.una != self.timed_out).then_some(0);
         self.timed_out = self.una;
         self.rto.handle_timeout(&config.rto);
         self.detector.handle_timeout();
@@ -70,6 +76,13 @@ impl Sender {
         let echo = packet.is(Packet::TIMESTAMPS).then_some(packet.timestamps.1);
         let more = self.max < self.limit() && self.max < self.right;
         self.detector.handle_ack(advances, self.una >= self.recover, more, echo)
+    }
+
+    /// D-SACKs reported all that was sent again after a timeout: nothing had been lost (RFC 3708). The window that the
+    /// timeout left stays: Linux's CUBIC has forgotten the former one by then, until 3.3.
+    pub(super) fn restore_threshold(&mut self) {
+        self.counters.undone += 1;
+        self.window.ssthresh = self.window.ssthresh.max(self.before_timeout.three_quarters());
     }
 
     /// Nothing was lost: goes on after what has been sent. F-RTO keeps the halved threshold for a window (Vasudevan §3.2),

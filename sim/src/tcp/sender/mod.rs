@@ -10,6 +10,7 @@
 //! 3. A window that an ACK without news shrinks is ignored, as Linux does (RFC 9293 §3.10.7.4 leaves it open).
 
 mod ack;
+mod fack;
 mod loss;
 mod prr;
 mod tail;
@@ -17,7 +18,7 @@ mod transmit;
 mod turn;
 
 use ackgate_control::m21;
-use ackgate_control::rto::Rto;
+use ackgate_control::rto::{Estimator, Rto};
 use ackgate_control::seq::SeqNumber;
 use ackgate_control::spurious::Detector;
 
@@ -108,16 +109,23 @@ pub struct Sender {
 
     rto: Rto,
     congestion: Congestion,
-    /// Loss events before this offset are one event (RFC 6582 §3.2).
-    recover: u64,
-    /// First unacknowledged byte at the last timeout, `u64::MAX` before the first.
-    timed_out: u64,
     /// ECE before this offset is one event.
     ece_recover: u64,
 
     /// Whether the last timeout was spurious, and the window as it was before.
     detector: Detector,
     before_timeout: Window,
+    /// Loss events before this offset are one event (RFC 6582 §3.2).
+    recover: u64,
+    /// First unacknowledged byte at the last timeout, `u64::MAX` before the first.
+    timed_out: u64,
+    /// Segments sent again since the last timeout that no D-SACK has reported; `None` when a timeout cannot be undone by
+    /// them.
+    unreported: Option<u32>,
+    /// Of two ACKs in a recovery with FACK, one has come.
+    halving: bool,
+    /// A window of data is over when this is acknowledged, for Linux's estimate of the RTT's variance.
+    window_end: u64,
     /// What was counted so far.
     pub counters: Counters,
     /// When it is this sender's turn (M21TCP-A), [`Ps::NEVER`] while it does not wait for one.
@@ -158,6 +166,9 @@ impl Sender {
             timed_out: u64::MAX,
             detector: Detector::new(config.spurious),
             before_timeout: Window { cwnd: 0, ssthresh: 0 },
+            unreported: None,
+            halving: false,
+            window_end: 0,
             ece_recover: 0,
             limited: 0,
             timed_end: 0,
@@ -171,7 +182,7 @@ impl Sender {
             iss,
             peer_wscale: 0,
             counters: Counters::default(),
-            board: config.sack.then(|| Box::new(Scoreboard::new(config.rack))),
+            board: config.sack.then(|| Box::new(Scoreboard::new(config.losses))),
             cap: config.cap,
             turns: m21::Turns::default(),
             turn_at: Ps::NEVER,
@@ -256,8 +267,13 @@ impl Sender {
         self.timeout = Ps::from_span(self.rto.timeout(&config.rto, draw)) + lateness;
     }
 
-    fn sample(&mut self, rtt: Ps, config: &TcpConfig, arrived: &mut Arrived) {
+    /// A round-trip time was measured by the ACK of what is below `una`.
+    fn sample(&mut self, rtt: Ps, una: u64, config: &TcpConfig, arrived: &mut Arrived) {
         self.rto.handle_sample(&config.rto, rtt.to_span());
+        if config.rto.estimator == Estimator::Linux && una > self.window_end {
+            self.rto.handle_window();
+            self.window_end = self.max;
+        }
         arrived.rtt = Some(rtt);
     }
 
@@ -290,11 +306,14 @@ impl Sender {
     ) {
         self.una = 1;
         self.nxt = 1;
+        if let Some(board) = &mut self.board {
+            board.advance(1);
+        }
         self.deadline = Ps::NEVER;
         if packet.is(Packet::TIMESTAMPS) {
-            self.sample(Ps::micros(u64::from(timestamp(now).wrapping_sub(packet.timestamps.1))), config, arrived);
+            self.sample(Ps::micros(u64::from(timestamp(now).wrapping_sub(packet.timestamps.1))), 1, config, arrived);
         } else if self.timed_end > 0 {
-            self.sample(now - self.timed_at, config, arrived);
+            self.sample(now - self.timed_at, 1, config, arrived);
         }
         self.timed_end = 0;
         self.rto.handle_progress();

@@ -76,7 +76,7 @@ impl Sender {
     /// An ACK has been dealt with otherwise; `advanced` when it moved the window.
     #[inline(never)]
     pub(super) fn handle_rack(&mut self, now: Ps, packet: &Packet, ack: u64, advanced: bool, config: &TcpConfig) {
-        let lost_again = self.board.as_mut().is_some_and(|board| board.settle(self.una));
+        let lost_again = self.board.as_mut().is_some_and(|board| board.settle(self.una, config.mss));
         self.reduce(advanced && !lost_again, config);
         // Any ACK may tell of a loss, not only a duplicate one (RFC 8985 §6.2): one that was delayed does both.
         let tells_of_loss = self.board.as_ref().is_some_and(|board| board.lost_below(config.mss) > self.una);

@@ -116,8 +116,8 @@ impl Sender {
         if board.pipe(self.una, self.max, config.mss) + mss > u64::from(self.window.cwnd) {
             return None;
         }
-        if board.is_rack() {
-            return self.poll_rack(now, config, random);
+        if board.tracks() {
+            return self.poll_tracked(now, config, random);
         }
         let from = board.high_rxt.max(self.una);
         let (start, hole_end) = board.hole(from, self.max);
@@ -149,8 +149,8 @@ impl Sender {
         None
     }
 
-    /// The same with RACK: what is lost, then new data (RFC 8985 §6).
-    fn poll_rack(&mut self, now: Ps, config: &TcpConfig, random: &mut Random) -> Option<Chunk> {
+    /// The same with RACK: what is lost, then new data (RFC 8985 §6); and with FACK, then what is missing, as in Linux.
+    fn poll_tracked(&mut self, now: Ps, config: &TcpConfig, random: &mut Random) -> Option<Chunk> {
         let limit = self.limit();
         let board = self.board.as_mut()?;
         let (start, end) = match board.next_lost(self.una, config.mss) {
@@ -163,17 +163,31 @@ impl Sender {
                 }
                 (self.max, end)
             }
+            None if board.is_fack() => board.next_missing(self.una, board.highest(), config.mss)?,
             None => return None,
         };
-        board.note_sent(start, end, self.max);
+        // With FACK new data is in the network once, and what is sent again perhaps twice.
+        if start < self.max || !board.is_fack() {
+            board.note_sent(start, end, self.max);
+        }
         self.prr.out += end - start;
         Some(self.send(now, start, end, config, random))
     }
 
-    /// RFC 5681 §4.1.
+    /// RFC 5681 §4.1, or RFC 2861 §3.
     fn restart_if_idle(&mut self, now: Ps, config: &TcpConfig) {
-        if self.una == self.max && now - self.last_send > self.timeout {
-            self.window.cwnd = self.window.cwnd.min(config.initial_window);
+        let idle = now - self.last_send;
+        if self.una != self.max || idle <= self.timeout {
+            return;
+        }
+        let restart = self.window.cwnd.min(config.initial_window);
+        if config.idle_halving {
+            self.window.ssthresh = self.window.three_quarters();
+            let halvings = ((idle.0 - 1) / self.timeout.0.max(1)).min(31);
+            self.window.cwnd = (self.window.cwnd >> halvings).max(restart);
+            self.last_send = now;
+        } else {
+            self.window.cwnd = restart;
         }
     }
 
@@ -237,6 +251,7 @@ impl Sender {
         }
         if start < self.max {
             bits |= Packet::RETRANSMISSION;
+            self.unreported = self.unreported.map(|count| count + 1);
             if self.detector.is_waiting() {
                 self.detector.handle_retransmission(timestamp(now));
             }
