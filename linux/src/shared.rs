@@ -245,9 +245,7 @@ mod tests {
             tsval,
             hole_since,
             run,
-            due,
-            unpaid,
-            due_since,
+            reserved,
         );
         same_layout!(Books, types::books, fresh, unguarded, overflow, not_tcp, fragments, malformed);
         assert_eq!(size_of::<FlowKey>(), 40, "struct flow_key");
