@@ -25,7 +25,7 @@ pub(crate) enum Command {
     Run(Run),
     /// Run every combination of varied keys, in parallel, one CSV row each.
     Sweep(Sweep),
-    /// List the keys that a scenario may have, and what each takes.
+    /// List the keys that a scenario may have, what each takes, and in what range.
     Keys,
 }
 
@@ -231,10 +231,17 @@ fn share(work: u128) -> u64 {
 }
 
 fn keys() -> anyhow::Result<()> {
-    let head = ["key", "takes", "only with"].map(str::to_owned);
+    let head = ["key", "takes", "range", "only with"].map(str::to_owned);
     let rows: Vec<Vec<String>> = schema::keys()
         .into_iter()
-        .map(|key| vec![key.path, key.takes, key.kind.map_or_else(String::new, |kind| format!("kind = \"{kind}\""))])
+        .map(|key| {
+            vec![
+                key.path,
+                key.takes,
+                key.range.unwrap_or_default(),
+                key.kind.map_or_else(String::new, |kind| format!("kind = \"{kind}\"")),
+            ]
+        })
         .collect();
     print(&ackgate_sim::output::table::table(&head, &rows))
 }

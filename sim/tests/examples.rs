@@ -45,6 +45,13 @@ fn the_manual_names_every_key_and_figure() {
     for key in ackgate_sim::scenario::schema::keys() {
         let name = key.path.rsplit('.').next().expect("a key has a name");
         assert!(quoted(name), "`{}` is not in docs/simulating.md", key.path);
+        // What a scheme takes stands in one line, without its ranges.
+        let table = key.path.split('.').next().unwrap_or_default();
+        let tables = ["network", "switch", "host", "tcp", "workload", "background", "senders", "rounds", "time_limit"];
+        if let Some(range) = key.range.filter(|_| tables.contains(&table)) {
+            let told = |line: &str| line.contains(&format!("`{name}`")) && line.contains(&range);
+            assert!(manual.lines().any(told), "docs/simulating.md does not say that `{}` is {range}", key.path);
+        }
         let kind = key.kind.filter(|_| key.path.starts_with("workload."));
         assert!(kind.is_none_or(|kind| manual.contains(&format!("`kind = \"{kind}\"`"))), "{}", key.path);
     }

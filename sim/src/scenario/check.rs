@@ -2,6 +2,7 @@
 
 use ackgate_control::units::{Rate, Span};
 
+use super::limits::{self, MAX_BUFFER, MAX_SENDERS, Range};
 use super::{
     Capacity, CongestionControl, Discipline, EcnMode, Network, Per, Red, RttSource, Scenario, Scheme, Spurious, Switch,
     Tcp, Topology, Tree, Workload,
@@ -24,20 +25,61 @@ fn refuse<T>(key: impl Into<String>, problem: impl Into<String>) -> Result<T, In
     Err(Invalid { key: key.into(), problem: problem.into() })
 }
 
-fn within<T: Copy + PartialOrd + std::fmt::Display>(key: &str, value: T, low: T, high: T) -> Checked {
-    if value >= low && value <= high { Ok(()) } else { refuse(key, format!("{value} is not between {low} and {high}")) }
+/// Refuses what lies outside of the key's range ([`limits`]).
+fn whole(key: &str, value: impl Into<u64>) -> Checked {
+    let value = value.into();
+    match limits::of(key) {
+        Some(Range::Whole(low, high) | Range::Bytes(low, high)) if value < low || value > high => {
+            refuse(key, format!("{value} is not between {low} and {high}"))
+        }
+        range => listed(key, range.is_some()),
+    }
 }
 
-/// Connections of one run: more would not fit the ports of an address.
-const MAX_SENDERS: u32 = 100_000;
+/// The same for a number with a fraction. NaN is in no range.
+fn number(key: &str, value: f64) -> Checked {
+    let (inside, problem) = match limits::of(key) {
+        Some(Range::Number(low, high)) => (value >= low && value <= high, format!("between {low} and {high}")),
+        Some(Range::Above(low, high)) => (value > low && value <= high, format!("above {low} and at most {high}")),
+        Some(Range::Inside(low, high)) => (value > low && value < high, format!("between {low} and {high}")),
+        range => return listed(key, range.is_some()),
+    };
+    if inside { Ok(()) } else { refuse(key, format!("{value} is not {problem}")) }
+}
+
+/// The same for a time.
+fn span(key: &str, value: Span) -> Checked {
+    match limits::of(key) {
+        Some(Range::Time(low, high)) if value < low || value > high => {
+            refuse(key, format!("{value} is not between {low} and {high}"))
+        }
+        range => listed(key, range.is_some()),
+    }
+}
+
+/// The same for a rate.
+fn rate(key: &str, value: Rate) -> Checked {
+    match limits::of(key) {
+        Some(Range::Rate(..)) if value.0 == 0 => refuse(key, "a rate of 0 never sends anything"),
+        Some(range @ Range::Rate(low, high)) if value < low || value > high => {
+            refuse(key, format!("{} bit/s is absurd: {range}", value.0))
+        }
+        range => listed(key, range.is_some()),
+    }
+}
+
+/// A key that is checked has a range.
+fn listed(key: &str, it_is: bool) -> Checked {
+    debug_assert!(it_is, "`{key}` is not in the table of ranges");
+    Ok(())
+}
+
 /// Application data of one run, all rounds and senders: an hour of simulation on a fast core.
 const MAX_TRAFFIC: u128 = 100_000_000_000_000;
 /// Links of a fabric: more than the largest that are built, and a few hundred bytes of memory each.
 const MAX_FABRIC: u32 = 65_536;
 /// Ways from all senders together through a fabric at most.
 const MAX_PATHS: u64 = 1_000_000;
-/// A buffer that no switch has.
-const MAX_BUFFER: u64 = 64_000_000_000;
 
 /// Refuses a scenario that makes no sense.
 ///
@@ -60,7 +102,7 @@ pub(super) fn check(scenario: &Scenario) -> Checked {
         }
     }
     scheme(scenario)?;
-    span("time_limit", scenario.time_limit, Span::micros(1), Span::secs(1_000_000))
+    span("time_limit", scenario.time_limit)
 }
 
 fn senders(scenario: &Scenario) -> Checked {
@@ -68,18 +110,18 @@ fn senders(scenario: &Scenario) -> Checked {
         return refuse("senders", "0 senders send nothing: at least 1");
     }
     let mut total = u64::from(scenario.senders);
-    within("senders", scenario.senders, 1, MAX_SENDERS)?;
+    whole("senders", scenario.senders)?;
     for (i, group) in scenario.background.iter().enumerate() {
-        within(&format!("background.{i}.senders"), group.senders, 1, MAX_SENDERS)?;
+        whole(&format!("background.{i}.senders"), group.senders)?;
         total += u64::from(group.senders);
     }
-    if total > u64::from(MAX_SENDERS) {
+    if total > MAX_SENDERS {
         return refuse("background", format!("{total} senders with the main ones: at most {MAX_SENDERS} in all"));
     }
     if scenario.rounds == 0 {
         return refuse("rounds", "0 rounds measure nothing: at least 1");
     }
-    within("rounds", scenario.rounds, 1, 1_000_000)
+    whole("rounds", scenario.rounds)
 }
 
 fn network(network: &Network, senders: u32) -> Checked {
@@ -87,18 +129,16 @@ fn network(network: &Network, senders: u32) -> Checked {
     for (key, value) in [("network.sender_rate", network.sender_rate), ("network.core_rate", network.core_rate)] {
         value.map_or(Ok(()), |value| rate(key, value))?;
     }
-    span("network.rtt", network.rtt, Span::ZERO, Span::secs(10))?;
+    span("network.rtt", network.rtt)?;
     if let Some(hosts) = network.sender_hosts {
-        within("network.sender_hosts", hosts, 1, MAX_SENDERS)?;
+        whole("network.sender_hosts", hosts)?;
     }
     match &network.topology {
         Topology::Star | Topology::Core(_) => Ok(()),
-        Topology::Dumbbell(dumbbell) => {
-            dumbbell.receivers.map_or(Ok(()), |n| within("network.topology.receivers", n, 1, MAX_SENDERS))
-        }
+        Topology::Dumbbell(dumbbell) => dumbbell.receivers.map_or(Ok(()), |n| whole("network.topology.receivers", n)),
         Topology::LeafSpine(fabric) => {
-            within("network.topology.leaves", fabric.leaves, 2, 1_024)?;
-            within("network.topology.spines", fabric.spines, 1, 1_024)?;
+            whole("network.topology.leaves", fabric.leaves)?;
+            whole("network.topology.spines", fabric.spines)?;
             let links = fabric.leaves * fabric.spines;
             if links > MAX_FABRIC {
                 return refuse(
@@ -197,13 +237,13 @@ fn marking(table: &str, mark_above: Capacity) -> Checked {
 
 fn red(table: &str, red: &Red) -> Checked {
     let at = |key: &str| format!("{table}.{key}");
-    within(&at("min"), red.min, 0.0, 1e9)?;
-    within(&at("max"), red.max, 0.0, 1e9)?;
+    number(&at("min"), red.min)?;
+    number(&at("max"), red.max)?;
     if red.max < red.min {
         return refuse(at("max"), format!("{} must not be below min, which is {}", red.max, red.min));
     }
-    fraction(&at("max_probability"), red.max_probability)?;
-    fraction(&at("weight"), red.weight)
+    number(&at("max_probability"), red.max_probability)?;
+    number(&at("weight"), red.weight)
 }
 
 /// Bytes that a full segment takes in a buffer.
@@ -226,30 +266,30 @@ fn capacity(key: &str, capacity: Capacity, frame: u64) -> Checked {
 
 fn host(scenario: &Scenario) -> Checked {
     let host = &scenario.host;
-    span("host.delay", host.delay, Span::ZERO, Span::secs(1))?;
-    span("host.jitter", host.jitter, Span::ZERO, Span::secs(1))?;
-    span("host.timer_jitter", host.timer_jitter, Span::ZERO, Span::secs(1))?;
+    span("host.delay", host.delay)?;
+    span("host.jitter", host.jitter)?;
+    span("host.timer_jitter", host.timer_jitter)?;
     capacity("host.nic_queue", host.nic_queue, full_frame(scenario))
 }
 
 fn tcp(tcp: &Tcp) -> Checked {
-    // RFC 9293 §3.7.1 lets an MSS be anything; below this, options leave no payload. Above, IPv4's length overflows.
-    within("tcp.mss", tcp.mss, 88, 65_495)?;
-    within("tcp.initial_window", tcp.initial_window, 1, 10_000)?;
+    whole("tcp.mss", tcp.mss)?;
+    whole("tcp.initial_window", tcp.initial_window)?;
     for (key, value) in [("tcp.initial_ssthresh", tcp.initial_ssthresh), ("tcp.max_window", tcp.max_window)] {
-        value.map_or(Ok(()), |value| within(key, value, 1, 1_000_000))?;
+        value.map_or(Ok(()), |value| whole(key, value))?;
     }
-    span("tcp.rto_min", tcp.rto_min, Span::micros(1), Span::secs(60))?;
-    span("tcp.rto_initial", tcp.rto_initial, Span::micros(1), Span::secs(60))?;
-    span("tcp.rto_granularity", tcp.rto_granularity, Span::ZERO, Span::secs(1))?;
-    span("tcp.rto_variance_floor", tcp.rto_variance_floor, Span::ZERO, Span::secs(1))?;
+    span("tcp.rto_min", tcp.rto_min)?;
+    span("tcp.rto_initial", tcp.rto_initial)?;
+    span("tcp.rto_granularity", tcp.rto_granularity)?;
+    span("tcp.rto_variance_floor", tcp.rto_variance_floor)?;
     if let Some(from) = tcp.rto_coarse_from {
-        span("tcp.rto_coarse_from", from, Span::micros(1), Span::secs(60))?;
-        span("tcp.rto_coarse_min", tcp.rto_coarse_min, Span::micros(1), Span::secs(60))?;
+        span("tcp.rto_coarse_from", from)?;
+        span("tcp.rto_coarse_min", tcp.rto_coarse_min)?;
     }
     if tcp.spurious == Spurious::Eifel && !tcp.timestamps {
         return refuse("tcp.spurious", "eifel compares timestamps, and tcp.timestamps is false");
     }
+    tcp.probe_ack_delay.map_or(Ok(()), |delay| span("tcp.probe_ack_delay", delay))?;
     if tcp.rack && !tcp.sack {
         return refuse("tcp.rack", "it is told by SACK blocks what has arrived, and tcp.sack is false");
     }
@@ -271,18 +311,17 @@ fn tcp(tcp: &Tcp) -> Checked {
     if !tcp.rto_backoff_max.is_power_of_two() || tcp.rto_backoff_max > 65_536 {
         return refuse("tcp.rto_backoff_max", format!("{} is not a power of two up to 65536", tcp.rto_backoff_max));
     }
-    within("tcp.rto_randomize", tcp.rto_randomize, 0.0, 10.0)?;
+    number("tcp.rto_randomize", tcp.rto_randomize)?;
     if let Some(delay) = tcp.delayed_ack {
-        // RFC 9293 §3.8.6.3: an ACK must not wait for half a second or longer.
-        span("tcp.delayed_ack", delay, Span::micros(1), Span::millis(500))?;
+        span("tcp.delayed_ack", delay)?;
     }
     if tcp.cc == CongestionControl::Dctcp && tcp.ecn == EcnMode::Off {
         return refuse("tcp.ecn", "dctcp needs ECN: \"auto\", \"on\" or \"plus\"");
     }
-    fraction("tcp.dctcp_gain", tcp.dctcp_gain)?;
-    within("tcp.ecn_min_window", tcp.ecn_min_window, 1, 2)?;
-    within("tcp.dctcp_min_window", tcp.dctcp_min_window, 1, 1_000)?;
-    tcp.wscale.map_or(Ok(()), |shift| within("tcp.wscale", shift, 0, 14))?;
+    number("tcp.dctcp_gain", tcp.dctcp_gain)?;
+    whole("tcp.ecn_min_window", tcp.ecn_min_window)?;
+    whole("tcp.dctcp_min_window", tcp.dctcp_min_window)?;
+    tcp.wscale.map_or(Ok(()), |shift| whole("tcp.wscale", shift))?;
     let largest = 0xffff << tcp.wscale.unwrap_or(14);
     if tcp.rwnd < u64::from(tcp.mss) || tcp.rwnd > largest {
         let problem =
@@ -294,7 +333,6 @@ fn tcp(tcp: &Tcp) -> Checked {
 
 fn workload(key: &str, workload: &Workload, senders: u32, scenario: &Scenario) -> Checked {
     let at = |part: &str| format!("{key}.{part}");
-    let day = Span::secs(86_400);
     let limit = |part: &str, bytes: u128| {
         let problem = format!("{bytes} bytes in all are absurd: at most {MAX_TRAFFIC}");
         if bytes > MAX_TRAFFIC { refuse(at(part), problem) } else { Ok(()) }
@@ -311,14 +349,14 @@ fn workload(key: &str, workload: &Workload, senders: u32, scenario: &Scenario) -
             }
             let each = if rounds.per == Per::Round { 1 } else { u128::from(senders) };
             limit("volume", u128::from(rounds.volume) * each * u128::from(scenario.rounds))?;
-            within(&at("request"), rounds.request, 1, 1_000_000)?;
-            span(&at("start_jitter"), rounds.start_jitter, Span::ZERO, day)?;
-            span(&at("pause"), rounds.pause, Span::ZERO, day)
+            whole(&at("request"), rounds.request)?;
+            span(&at("start_jitter"), rounds.start_jitter)?;
+            span(&at("pause"), rounds.pause)
         }
         Workload::Long(long) => {
-            span(&at("start"), long.start, Span::ZERO, day)?;
-            span(&at("stagger"), long.stagger, Span::ZERO, day)?;
-            span(&at("stop_stagger"), long.stop_stagger, Span::ZERO, day)?;
+            span(&at("start"), long.start)?;
+            span(&at("stagger"), long.stagger)?;
+            span(&at("stop_stagger"), long.stop_stagger)?;
             long.rate.map_or(Ok(()), |value| rate(&at("rate"), value))?;
             let Some(stop) = long.stop else { return Ok(()) };
             let last = u64::from(senders.saturating_sub(1));
@@ -328,17 +366,17 @@ fn workload(key: &str, workload: &Workload, senders: u32, scenario: &Scenario) -
             Ok(())
         }
         Workload::Epochs(epochs) => {
-            within(&at("epochs"), epochs.epochs, 1, 1_000_000)?;
-            within(&at("size"), epochs.size, 1, 1_000_000_000_000)?;
+            whole(&at("epochs"), epochs.epochs)?;
+            whole(&at("size"), epochs.size)?;
             limit("size", u128::from(epochs.size) * u128::from(senders) * u128::from(epochs.epochs))?;
-            span(&at("start"), epochs.start, Span::ZERO, day)?;
-            span(&at("interval"), epochs.interval, Span::micros(1), day)?;
-            span(&at("mean_gap"), epochs.mean_gap, Span::ZERO, day)
+            span(&at("start"), epochs.start)?;
+            span(&at("interval"), epochs.interval)?;
+            span(&at("mean_gap"), epochs.mean_gap)
         }
         Workload::OnOff(on_off) => {
-            span(&at("on"), on_off.on, Span::micros(1), day)?;
-            span(&at("off"), on_off.off, Span::micros(1), day)?;
-            on_off.stop.map_or(Ok(()), |stop| span(&at("stop"), stop, Span::micros(1), day))?;
+            span(&at("on"), on_off.on)?;
+            span(&at("off"), on_off.off)?;
+            on_off.stop.map_or(Ok(()), |stop| span(&at("stop"), stop))?;
             on_off.rate.map_or(Ok(()), |value| rate(&at("rate"), value))
         }
         Workload::Trace(trace) => {
@@ -363,15 +401,15 @@ fn scheme(scenario: &Scenario) -> Checked {
         Scheme::Shaper => settings::shaper(scenario).validate().or_else(|problem| refuse(table, problem.0)),
         Scheme::Hwatch => settings::hwatch(scenario, 0).validate().or_else(|problem| refuse(table, problem.0)),
         Scheme::M21 => {
-            within("m21.flows", scenario.m21.flows, 1, 10_000_000)?;
+            whole("m21.flows", scenario.m21.flows)?;
             if let Some(expiry) = scenario.m21.expiry {
-                span("m21.expiry", expiry, Span::micros(1), Span::secs(86_400))?;
+                span("m21.expiry", expiry)?;
             }
             settings::m21_cap(scenario).map(|_| ()).or_else(|problem| refuse("m21.buffer", problem.0))
         }
         Scheme::Dctcp => marking("dctcp", scenario.dctcp.mark_above),
         Scheme::Ecn | Scheme::Red => red("red", &scenario.red),
-        Scheme::FixedWindow => within("fixed_window.segments", scenario.fixed_window.segments, 1, 10_000),
+        Scheme::FixedWindow => whole("fixed_window.segments", scenario.fixed_window.segments),
     }
 }
 
@@ -386,32 +424,13 @@ fn pac(scenario: &Scenario) -> Checked {
     } else if scenario.switch.buffer == Capacity::Unlimited {
         return refuse("pac.threshold", "must be given, since switch.buffer is unlimited");
     }
-    if !(pac.lambda > 0.0 && pac.lambda < 1.0) {
-        return refuse("pac.lambda", format!("{} is not between 0 and 1", pac.lambda));
-    }
-    within("pac.levels", pac.levels, 1, 8)?;
-    within("pac.demote_at", pac.demote_at, 1, 1_000_000_000_000)?;
-    pac.max_hold.map_or(Ok(()), |hold| span("pac.max_hold", hold, Span::micros(1), Span::secs(60)))?;
-    pac.initial_window.map_or(Ok(()), |segments| within("pac.initial_window", segments, 1, 10_000))?;
+    number("pac.lambda", pac.lambda)?;
+    whole("pac.levels", pac.levels)?;
+    whole("pac.demote_at", pac.demote_at)?;
+    pac.max_hold.map_or(Ok(()), |hold| span("pac.max_hold", hold))?;
+    pac.initial_window.map_or(Ok(()), |segments| whole("pac.initial_window", segments))?;
     if pac.rtt == RttSource::Timestamps && !scenario.tcp.timestamps {
         return refuse("pac.rtt", "timestamps cannot be read while tcp.timestamps is false");
     }
     Ok(())
-}
-
-fn rate(key: &str, rate: Rate) -> Checked {
-    match rate.0 {
-        0 => refuse(key, "a rate of 0 never sends anything"),
-        1_000..=10_000_000_000_000 => Ok(()),
-        other => refuse(key, format!("{other} bit/s is absurd: between 1kbit and 10000gbit")),
-    }
-}
-
-fn span(key: &str, span: Span, low: Span, high: Span) -> Checked {
-    within(key, span.0, low.0, high.0).or_else(|_| refuse(key, format!("{span} is not between {low} and {high}")))
-}
-
-/// Above 0, up to 1.
-fn fraction(key: &str, value: f64) -> Checked {
-    if value > 0.0 && value <= 1.0 { Ok(()) } else { refuse(key, format!("{value} is not above 0 and at most 1")) }
 }

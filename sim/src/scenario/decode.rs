@@ -13,7 +13,7 @@ use serde::de::{
 use serde::forward_to_deserialize_any;
 
 use super::document::{Entry, Node, Value};
-use super::error::{Problem, ScenarioError};
+use super::error::{Problem, ScenarioError, WHOLE_NUMBER};
 
 /// Decodes a whole value.
 pub(super) fn decode<'a, T: Deserialize<'a>>(node: &'a Node) -> Result<T, ScenarioError> {
@@ -63,7 +63,7 @@ fn describe(found: Unexpected<'_>) -> String {
 /// What was wanted, likewise: derived code asks for Rust's types.
 fn in_plain_words(wanted: &dyn Expected) -> String {
     let wanted = wanted.to_string();
-    let whole = |largest: u64| format!("a whole number from 0 to {largest}");
+    let whole = |largest: u64| format!("{WHOLE_NUMBER} from 0 to {largest}");
     match wanted.as_str() {
         "u8" => whole(u8::MAX.into()),
         "u16" => whole(u16::MAX.into()),

@@ -2,7 +2,10 @@
 
 use std::fmt;
 
-use super::schema;
+use super::{limits, schema};
+
+/// How the decoder calls a number without a fraction, whatever its range.
+pub(super) const WHOLE_NUMBER: &str = "a whole number";
 
 /// Where something was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,8 +77,14 @@ impl ScenarioError {
         self
     }
 
-    /// With the place where a misplaced key would be right.
+    /// With what its key tells: the place where a misplaced one would be right, the range of a number.
     pub(super) fn hinted(mut self) -> Self {
+        let range = limits::of(&self.0.key);
+        if let (Problem::WrongType { wanted, .. }, Some(range)) = (&mut self.0.problem, range)
+            && wanted.starts_with(WHOLE_NUMBER)
+        {
+            *wanted = range.whole_number();
+        }
         if let Problem::UnknownKey { name, .. } = &self.0.problem {
             self.0.hint = schema::elsewhere(name).map(|path| format!("there is a key `{path}`"));
         }

@@ -9,6 +9,7 @@ mod decode;
 mod document;
 mod error;
 pub mod human;
+mod limits;
 mod preset;
 pub mod schema;
 mod scheme;

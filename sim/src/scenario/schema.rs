@@ -2,7 +2,8 @@
 //! makes it list what it knows, so that this list cannot grow stale.
 
 use super::document::{Assignment, Document};
-use super::error::{Problem, ScenarioError};
+use super::error::{Problem, ScenarioError, WHOLE_NUMBER};
+use super::limits;
 
 /// A key that a scenario may have.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -11,8 +12,10 @@ pub struct Key {
     pub path: String,
     /// The kind of the table around it that has this key, `kind = "…"`; `None` when all have it.
     pub kind: Option<String>,
-    /// What its value may be.
+    /// What kind of value it takes.
     pub takes: String,
+    /// Between what bounds, where there are any that do not hang on other keys.
+    pub range: Option<String>,
 }
 
 /// All keys, table by table. A background group is shown as entry 0.
@@ -38,7 +41,11 @@ fn table(document: &Document, path: &str, kind: Option<&str>, keys: &mut Vec<Key
     let Some(Problem::UnknownKey { allowed, .. }) = answer(document, &join(PROBE), "0") else { return };
     for part in allowed {
         let inner = join(part);
-        let takes = |takes: String| Key { path: inner.clone(), kind: kind.map(str::to_owned), takes };
+        let takes = |takes: String| {
+            let range = limits::of(&inner).map(|range| range.to_string());
+            let takes = if range.is_some() && takes.starts_with(WHOLE_NUMBER) { WHOLE_NUMBER.into() } else { takes };
+            Key { path: inner.clone(), kind: kind.map(str::to_owned), takes, range }
+        };
         match answer(document, &inner, &format!("\"{PROBE}\"")) {
             Some(Problem::UnknownName { allowed: kinds, .. }) => {
                 keys.push(takes(kinds.iter().map(|kind| format!("\"{kind}\"")).collect::<Vec<_>>().join(" or ")));
@@ -84,7 +91,9 @@ mod tests {
     fn every_level_is_found() {
         let keys = keys();
         let find = |path: &str| keys.iter().find(|key| key.path == path).unwrap_or_else(|| panic!("no {path}"));
-        assert_eq!(find("senders").takes, "a whole number from 0 to 4294967295");
+        assert_eq!(find("senders").takes, "a whole number");
+        assert_eq!(find("senders").range.as_deref(), Some("1 to 100000"));
+        assert_eq!(find("seed").takes, "a whole number from 0 to 9223372036854775807");
         assert_eq!(find("tcp.rto_min").takes, "a time such as \"200ms\"");
         assert_eq!(find("tcp.cc").takes, "\"newreno\" or \"cubic\" or \"dctcp\"");
         assert_eq!(find("workload.volume").kind.as_deref(), Some("rounds"));
