@@ -255,6 +255,10 @@ fn refusals_say_where_what_and_what_is_allowed() {
     let file = file.to_str().unwrap();
     for (args, words) in [
         (&["run", "absent.toml"][..], "ackgate: absent.toml: cannot be read: No such file"),
+        (&["run", "/dev/zero"], "ackgate: /dev/zero: is no scenario: it is longer than 8 MiB"),
+        (&["run", "../Cargo.lock/"], "cannot be read: Not a directory"),
+        (&["run", ".."], "ackgate: ..: cannot be read: Is a directory"),
+        (&["run", env!("CARGO_BIN_EXE_ackgate")], ": is "),
         (&["run", file, "--set", "senders"], "--set senders: is not of the form key=value"),
         (
             &["run", file, "--set", "senders=many"],

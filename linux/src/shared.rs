@@ -245,7 +245,9 @@ mod tests {
             tsval,
             hole_since,
             run,
-            reserved,
+            due,
+            unpaid,
+            due_since,
         );
         same_layout!(Books, types::books, fresh, unguarded, overflow, not_tcp, fragments, malformed);
         assert_eq!(size_of::<FlowKey>(), 40, "struct flow_key");

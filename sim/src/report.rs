@@ -20,7 +20,8 @@ pub struct Report {
     /// Application data of the main workload delivered in order, in 10^6 bit/s of simulated time; set-up of persistent
     /// connections and pauses between rounds do not count as time.
     pub goodput_mbps: f64,
-    /// Frames delivered on the first receiver's link, preamble and gap not counted, in 10^6 bit/s of the same time.
+    /// Frames delivered on the links of the main workload's receivers, preamble and gap not counted, in 10^6 bit/s of the
+    /// same time.
     pub throughput_mbps: f64,
     /// Rounds (or epochs) that finished.
     pub rounds: u32,

@@ -67,3 +67,20 @@ fn the_manual_names_every_key_and_figure() {
         assert!(quoted(&name), "{name} is not in docs/simulating.md");
     }
 }
+
+#[test]
+fn pac_handles_1600_senders_and_fails_at_2048_because_of_syns() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scenarios/many-senders-1g.toml");
+    let run = |changes: &[&str]| {
+        let changes: Vec<Assignment> =
+            changes.iter().map(|change| Assignment::parse("--set", change).unwrap()).collect();
+        ackgate_sim::run(&Scenario::load(&file, &changes).unwrap(), &mut Nobody).unwrap()
+    };
+    let held = run(&["rounds=5"]);
+    assert_eq!((held.senders, held.rto_timeouts), (1_600, 0));
+    assert!(held.goodput_mbps > 800.0, "{}", held.goodput_mbps);
+    let failed = run(&["rounds=5", "senders=2048"]);
+    assert!(failed.goodput_mbps < 400.0 && failed.rounds_with_timeout == 5, "{}", failed.goodput_mbps);
+    // SYNs are what is lost: 52 bytes each, 20 us of them, for 96 KB.
+    assert!((140 * 5..170 * 5).contains(&failed.drops) && failed.retransmits < 10, "{failed:?}");
+}

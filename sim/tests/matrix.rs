@@ -109,6 +109,8 @@ fn every_topology() {
             let report = simulate(&scenario);
             delivered_all(&report, &scenario, 64_000);
             assert!(report.background_goodput_mbps > 0.0, "{report:?}");
+            // Frames are more than what is in them, on however many receivers' links they come.
+            assert!(report.throughput_mbps > report.goodput_mbps, "{topology:?}: {report:?}");
         }
     }
 }

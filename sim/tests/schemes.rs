@@ -333,6 +333,24 @@ fn flow_control_loses_nothing_and_blocks_the_head_of_the_line() {
 }
 
 #[test]
+fn long_flows_come_and_go_under_pac_as_published() {
+    // PAC §V-D: above 900 Mb/s at any time. A sender whose growth the gate misjudges must not fill the budget with bytes
+    // that never come, be it alone for seconds or just after another has joined.
+    let setting = "switch.discipline = { kind = \"ecn\", mark_above = \"10p\" }\ntcp.ecn = \"plus\"\ntcp.sack = true\n\
+                   pac.threshold = \"80KB\"\nscheme = \"pac-published\"\nnetwork.rtt = \"100us\"\nswitch.buffer = \"150KB\"";
+    for ssthresh in [10, 30, 300] {
+        let alone = report(&format!(
+            "senders = 1\ntime_limit = \"4s\"\nworkload = \"long\"\ntcp.initial_ssthresh = {ssthresh}\n{setting}"
+        ));
+        assert!(alone.goodput_mbps > 900.0, "{ssthresh}: {}", alone.goodput_mbps);
+    }
+    let joined = report(&format!(
+        "senders = 2\ntime_limit = \"5s\"\nworkload = {{ kind = \"long\", start = \"0\", stagger = \"2s\" }}\n{setting}"
+    ));
+    assert!(joined.goodput_mbps > 850.0, "{}", joined.goodput_mbps);
+}
+
+#[test]
 fn the_same_seed_gives_the_same_run() {
     for scheme in Scheme::ALL {
         let [first, second] = [0; 2].map(|_| Report { wall_s: 0.0, ..incast(PAC_NS2, scheme.name(), 24) });

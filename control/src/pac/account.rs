@@ -210,6 +210,7 @@ fn sample_timestamp(flow: &Flow, segment: &Segment, now: Time) {
 /// kept, one wrong correction would leave the gate that much too wide for good.
 fn pay(gate: &Gate, flow: &Flow, segment: &Segment) {
     let paid = u64::from(flow.owed.take_up_to(segment.wire_bytes()));
+    flow.unpaid.take_up_to(segment.wire_bytes());
     let written_off = gate.written_off.get();
     if written_off > 0 {
         gate.written_off.take_up_to((written_off * paid).div_ceil(gate.owed.get().max(1)));
@@ -227,6 +228,9 @@ fn receive(config: &Config, gate: &Gate, flow: &Flow, segment: &Segment, now: Ti
     gate.interval_frames.add(u64::from(segment.frames));
     let pause = now.since(Time(flow.last_active.get())).0;
     flow.last_active.set(now.0);
+    if !credit::governs(config, flow) {
+        interval::look_through(config, gate, flow, pause, now);
+    }
     if pause > config.silence.0.max(2 * gate.interval.get()) {
         flow.run.set(0);
     }

@@ -5,6 +5,9 @@ use super::config::{Config, Growth, Requests};
 use super::state::{Flow, Gate, flag};
 use crate::seq::SeqNumber;
 
+/// Segments of a window in which a byte more or less for each ACK no longer matters.
+const LARGE_WINDOW: u64 = 32;
+
 /// The trigger, without the right edge, which is `edge` if windows are bounded.
 pub(super) fn estimate(config: &Config, gate: &Gate, flow: &Flow, out: &Outgoing, edge: Option<SeqNumber>) -> Trigger {
     let mss = flow.mss.get();
@@ -86,8 +89,12 @@ fn increment(config: &Config, flow: &Flow, acked: u32, out: &Outgoing) -> u32 {
     if out.ece || out.class == Class::Urgent {
         0
     } else if flow.flags.any(flag::AVOIDANCE) {
+        // Rounded up, for the shares of a small window must make a segment; but down where it is large, or the model would
+        // outgrow the sender's window: what it lags behind, arrivals show.
         let window = u64::from(whole_segments(flow, flow.window.get()).max(1));
-        (u64::from(mss) * u64::from(grown)).div_ceil(window).min(u64::from(mss)) as u32
+        let grown = u64::from(mss) * u64::from(grown);
+        let large = window > LARGE_WINDOW * u64::from(mss);
+        if large { (grown / window) as u32 } else { grown.div_ceil(window).min(u64::from(mss)) as u32 }
     } else {
         grown
     }

@@ -211,6 +211,12 @@ pub fn void_if_silent(config: &Config, gate: &Gate, flow: &Flow, now: Time) -> b
     if !config.credit && flow.owed.get() > 0 && flow.flags.get() & PUSHED_IN_VAIN == PUSHED_IN_VAIN {
         flow.flags.raise(flag::DRY);
     }
+    let fills_the_gate = 2 * u64::from(flow.owed.get()) >= gate.threshold.get();
+    if !config.credit && fills_the_gate && flow.held.get() > 0 && !flow.flags.any(flag::ASKED) {
+        // Less came than was charged, and the sender waits for nobody but us: as in `look_through`. Among many, each owes
+        // little, and is silent because of the others.
+        flow.flags.raise(flag::AVOIDANCE);
+    }
     void(gate, flow);
     if flow.held.get() == 0 {
         disengage(gate, flow);
@@ -241,10 +247,40 @@ pub(super) fn disengage(gate: &Gate, flow: &Flow) {
     }
 }
 
-/// Returns a flow's debt to the budget: it ended, fell silent, or said that it has no more. Debt that Eq. 6 has already
-/// written off is not returned twice.
+/// A flow's data comes in the order in which it was charged: what was owed a longest pause ago, and is not paid although
+/// data has kept coming since, was never sent. It is void, and the sender's window is smaller by as much than the model has
+/// it. If it is as much as the λ of §III-C asks for, the window does not grow as it was charged for, and the flow is in
+/// congestion avoidance: while its ACKs are held, its throughput could not tell. `pause` is how long nothing had come; after one, what is owed may be right behind this segment.
+pub(super) fn look_through(config: &Config, gate: &Gate, flow: &Flow, pause: u64, now: Time) {
+    let patience = longest_pause(config, gate, flow);
+    let age = u64::from((now.0 as u32).wrapping_sub(flow.due_since.get()));
+    if age < patience && pause * 2 < patience {
+        return;
+    }
+    let (due, unpaid) = (u64::from(flow.due.get()), u64::from(flow.unpaid.get().min(flow.owed.get())));
+    if unpaid > 0 && pause * 2 < patience {
+        flow.owed.take_up_to(unpaid as u32);
+        forgive(gate, unpaid);
+        let (window, mss) = (u64::from(flow.window.get()), u64::from(flow.mss.get()));
+        let excess = unpaid * mss / (mss + u64::from(flow.header.get())).max(1);
+        flow.window.set(window.saturating_sub(excess).max((2 * mss).min(window)) as u32);
+        if (due - unpaid) * 1000 <= due * u64::from(config.lambda_permille) {
+            flow.flags.raise(flag::AVOIDANCE);
+        }
+    }
+    flow.due.set(flow.owed.get());
+    flow.unpaid.set(flow.owed.get());
+    flow.due_since.set(now.0 as u32);
+}
+
+/// Returns a flow's debt to the budget: it ended, fell silent, or said that it has no more.
 pub fn void(gate: &Gate, flow: &Flow) {
-    let debt = u64::from(flow.owed.take());
+    flow.unpaid.set(0);
+    forgive(gate, u64::from(flow.owed.take()));
+}
+
+/// Strikes debt off the gate's books. What Eq. 6 has already written off is not returned twice.
+fn forgive(gate: &Gate, debt: u64) {
     if debt > 0 {
         gate.owed.sub(debt);
         gate.written_off.take_up_to(debt);

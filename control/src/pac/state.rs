@@ -223,8 +223,12 @@ pub struct Flow {
     pub hole_since: U32,
     /// Payload received since the flow last paused or was asked.
     pub run: U32,
-    /// Keeps the size a multiple of the alignment.
-    pub reserved: U32,
+    /// Of what was owed when the flow's books were last looked through, wire bytes: all of it, and what is not paid yet.
+    pub due: U32,
+    /// See `due`.
+    pub unpaid: U32,
+    /// When that was: the low 32 bits of ns.
+    pub due_since: U32,
 }
 
 impl Flow {

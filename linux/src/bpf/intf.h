@@ -118,7 +118,9 @@ struct flow {
 	__u32 tsval;
 	__u32 hole_since;
 	__u32 run;
-	__u32 reserved;
+	__u32 due;
+	__u32 unpaid;
+	__u32 due_since;
 };
 
 /* Books of the datapath itself, beside PAC's. */

@@ -16,6 +16,7 @@
 #define LONGEST_RTT 1000000000ull
 #define FULL_FRAME 1514ull
 #define LARGEST_REQUEST 1024
+#define LARGE_WINDOW 32
 #define SYN_BURST 4
 #define LEAST_SEGMENTS 2
 #define TURNS 4
@@ -405,21 +406,49 @@ static __always_inline void disengage(struct flow *flow)
 	}
 }
 
-SUBPROGRAM int void_debt(struct flow *flow)
+static __always_inline void forgive(__u64 debt)
 {
-	__u64 debt;
-
-	if (!flow)
-		return 0;
-	if (get32(&flow->owed) == 0)
-		return 0;
-	debt = take32(&flow->owed);
 	if (debt > 0) {
 		add64(&gate.owed, -debt);
 		take_up_to64(&gate.written_off, debt);
 		add64(&gate.voided, debt);
 	}
+}
+
+SUBPROGRAM int void_debt(struct flow *flow)
+{
+	if (!flow)
+		return 0;
+	set32(&flow->unpaid, 0);
+	if (get32(&flow->owed) == 0)
+		return 0;
+	forgive(take32(&flow->owed));
 	return 0;
+}
+
+/* What was owed a longest pause ago and is not paid although data has kept coming was never sent. */
+static __always_inline void look_through(struct flow *flow, __u64 pause, __u64 now)
+{
+	__u64 patience = longest_pause(flow), age = (__u32)((__u32)now - get32(&flow->due_since));
+	__u64 due, unpaid, window, mss, excess;
+
+	if (age < patience && pause * 2 < patience)
+		return;
+	due = get32(&flow->due);
+	unpaid = min_u64(get32(&flow->unpaid), get32(&flow->owed));
+	if (unpaid > 0 && pause * 2 < patience) {
+		take_up_to32(&flow->owed, unpaid);
+		forgive(unpaid);
+		window = get32(&flow->window);
+		mss = get32(&flow->mss);
+		excess = unpaid * mss / max_u64(mss + get32(&flow->header), 1);
+		set32(&flow->window, max_u64(saturating_sub(window, excess), min_u64(2 * mss, window)));
+		if ((due - unpaid) * 1000 <= due * settings.lambda_permille)
+			raise_flags(flow, FLOW_AVOIDANCE);
+	}
+	set32(&flow->due, get32(&flow->owed));
+	set32(&flow->unpaid, get32(&flow->owed));
+	set32(&flow->due_since, now);
 }
 
 /* credit.rs */
@@ -749,6 +778,7 @@ static __always_inline void pay(struct flow *flow, const struct segment *segment
 	__u64 paid = take_up_to32(&flow->owed, wire_bytes(segment));
 	__u64 written_off = get64(&gate.written_off);
 
+	take_up_to32(&flow->unpaid, wire_bytes(segment));
 	if (written_off > 0)
 		take_up_to64(&gate.written_off, div_ceil(written_off * paid, max_u64(get64(&gate.owed), 1)));
 	add64(&gate.owed, -paid);
@@ -781,6 +811,8 @@ SUBPROGRAM int receive(struct flow *flow, const struct segment *segment, __u64 n
 	add64(&gate.interval_frames, segment->frames);
 	pause = since(now, get64(&flow->last_active));
 	set64(&flow->last_active, now);
+	if (!governs(flow))
+		look_through(flow, pause, now);
 	if (pause > max_u64(settings.silence, 2 * get64(&gate.interval)))
 		set32(&flow->run, 0);
 	set32(&flow->run, get32(&flow->run) + segment->payload);
@@ -942,8 +974,14 @@ static __always_inline __u32 increment(const struct flow *flow, __u32 acked, con
 
 	if (out->ece || out->class == CLASS_URGENT)
 		return 0;
-	if (any_flag(flow, FLOW_AVOIDANCE))
-		return min_u64(div_ceil((__u64)mss * grown, max_u32(whole_segments(flow, get32(&flow->window)), 1)), mss);
+	if (any_flag(flow, FLOW_AVOIDANCE)) {
+		__u64 window = max_u32(whole_segments(flow, get32(&flow->window)), 1);
+		__u64 product = (__u64)mss * grown;
+
+		if (window > LARGE_WINDOW * (__u64)mss)
+			return product / window;
+		return min_u64(div_ceil(product, window), mss);
+	}
 	return grown;
 }
 

@@ -14,7 +14,8 @@ use crate::tcp::{Endpoint, SenderCounters};
 struct Snapshot {
     at: Ps,
     bottleneck: ChannelCounters,
-    last_hop: ChannelCounters,
+    /// Bytes sent on the receivers' links.
+    delivered: u64,
     background: u64,
 }
 
@@ -78,23 +79,23 @@ impl Tally {
         }
     }
 
-    pub(crate) fn begin(&mut self, now: Ps, channels: &mut [Channel], bottleneck: u32, last_hop: u32) {
+    pub(crate) fn begin(&mut self, now: Ps, channels: &mut [Channel], bottleneck: u32, last_hops: &[u32]) {
         if self.begin.is_none() {
-            self.begin = Some(self.snapshot(now, channels, bottleneck, last_hop));
+            self.begin = Some(self.snapshot(now, channels, bottleneck, last_hops));
         }
     }
 
-    pub(crate) fn end(&mut self, now: Ps, channels: &mut [Channel], bottleneck: u32, last_hop: u32) {
+    pub(crate) fn end(&mut self, now: Ps, channels: &mut [Channel], bottleneck: u32, last_hops: &[u32]) {
         if self.end.is_none() {
-            self.end = Some(self.snapshot(now, channels, bottleneck, last_hop));
+            self.end = Some(self.snapshot(now, channels, bottleneck, last_hops));
         }
     }
 
-    fn snapshot(&self, now: Ps, channels: &mut [Channel], bottleneck: u32, last_hop: u32) -> Snapshot {
+    fn snapshot(&self, now: Ps, channels: &mut [Channel], bottleneck: u32, last_hops: &[u32]) -> Snapshot {
         Snapshot {
             at: now,
             bottleneck: channels[bottleneck as usize].counters_at(now),
-            last_hop: channels[last_hop as usize].counters_at(now),
+            delivered: last_hops.iter().map(|hop| channels[*hop as usize].counters_at(now).bytes).sum(),
             background: self.background_bytes,
         }
     }
@@ -149,7 +150,7 @@ impl Tally {
         let rate = |bytes: u64, secs: f64| if secs > 0.0 { bytes as f64 * 8.0 / secs / 1e6 } else { 0.0 };
         report.simulated_s = simulated;
         report.goodput_mbps = rate(self.main_bytes, active);
-        report.throughput_mbps = rate(end.last_hop.bytes - begin.last_hop.bytes, active);
+        report.throughput_mbps = rate(end.delivered - begin.delivered, active);
         report.background_goodput_mbps = rate(end.background - begin.background, simulated);
         if simulated > 0.0 {
             let byte_ns = (end.bottleneck.byte_ns - begin.bottleneck.byte_ns) as f64;

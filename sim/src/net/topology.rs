@@ -82,8 +82,8 @@ pub struct Plan {
     pub hosts: u32,
     /// The port that the report describes.
     pub bottleneck: u32,
-    /// The port towards the first receiver.
-    pub last_hop: u32,
+    /// The ports towards the main senders' receivers.
+    pub last_hops: Vec<u32>,
     /// Full frame time on the fastest link: the grain of the event queue.
     pub grain: crate::engine::Ps,
     /// Interfaces, for observers.
@@ -206,9 +206,11 @@ impl Plan {
             mark_eager(&mut channels, &routes, &paths, bottleneck);
         }
         let paths = steps(&paths, &channels);
-        let last_hop = 2 * main.first().map_or(0, |route| route.host[1]) + 1;
+        let mut last_hops: Vec<u32> = main.iter().map(|route| 2 * route.host[1] + 1).collect();
+        last_hops.sort_unstable();
+        last_hops.dedup();
         let hosts = u32::try_from(hosts.len()).expect("fewer than 2^32 hosts");
-        Self { channels, pools, paths, routes, receivers, hosts, bottleneck, last_hop, grain, interfaces }
+        Self { channels, pools, paths, routes, receivers, hosts, bottleneck, last_hops, grain, interfaces }
     }
 }
 

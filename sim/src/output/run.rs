@@ -30,16 +30,23 @@ pub fn summary(report: &Report) -> String {
                 report.link_use * 100.0
             ),
         ),
-        ("rounds", format!("{}, of which {} with a timeout", report.rounds, report.rounds_with_timeout)),
         ("timeouts", format!("{} ({} spurious)", whole(report.rto_timeouts), whole(report.spurious_timeouts))),
         ("retransmits", format!("{} ({} fast)", whole(report.retransmits), whole(report.fast_retransmits))),
         ("drops, marks", format!("{}, {}", whole(report.drops), whole(report.marks))),
-        ("round, ms", spread(&report.round_ms)),
-        ("flow, ms", spread(&report.flow_ms)),
         ("queue, bytes", format!("mean {}  max {}", figure(report.queue_bytes.mean), whole(report.queue_bytes.max))),
         ("RTT, us", spread(&report.rtt_us)),
         ("fairness", format!("{:.3}", report.fairness)),
     ];
+    // Not every workload has rounds, or flows that end.
+    if report.rounds > 0 {
+        let rounds = format!("{}, of which {} with a timeout", report.rounds, report.rounds_with_timeout);
+        rows.insert(2, ("rounds", rounds));
+        rows.insert(3, ("round, ms", spread(&report.round_ms)));
+    }
+    if report.flow_ms.max > 0.0 {
+        let after = rows.iter().position(|row| row.0 == "timeouts").unwrap_or(rows.len());
+        rows.insert(after, ("flow, ms", spread(&report.flow_ms)));
+    }
     if report.background_goodput_mbps > 0.0 {
         rows.push(("background", format!("{} Mb/s", figure(report.background_goodput_mbps))));
     }
@@ -115,14 +122,12 @@ pub fn plot(scenario: &Scenario, report: &Report, series: &Series) -> String {
         panels.push(panel("ACKs held by the scheme", "packets", held, Vec::new()));
     }
     let title = format!("{} senders, scheme {}", report.senders, report.scheme);
-    let subtitle = format!(
-        "goodput {} Mb/s; {} of {} rounds with a timeout; {} drops; seed {}",
-        figure(report.goodput_mbps),
-        report.rounds_with_timeout,
-        report.rounds,
-        report.drops,
-        report.seed
-    );
+    let timeouts = match report.rounds {
+        0 => format!("{} timeouts", report.rto_timeouts),
+        rounds => format!("{} of {rounds} rounds with a timeout", report.rounds_with_timeout),
+    };
+    let goodput = figure(report.goodput_mbps);
+    let subtitle = format!("goodput {goodput} Mb/s; {timeouts}; {} drops; seed {}", report.drops, report.seed);
     chart::svg(&title, &subtitle, &panels)
 }
 

@@ -2,6 +2,7 @@
 //! be reported with file, line and key. `--set` and `--vary` change the tree and leave their own mark in it.
 
 use std::fmt;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
@@ -108,6 +109,9 @@ pub(super) struct Entry {
     pub(super) node: Node,
 }
 
+/// Bytes of a scenario file at most: one with ten thousand switches has a tenth of it.
+const MAX_FILE: u64 = 8 << 20;
+
 impl Document {
     /// Reads a scenario file.
     ///
@@ -115,9 +119,14 @@ impl Document {
     /// When the file cannot be read or is not TOML.
     pub fn read(path: &Path) -> Result<Self, ScenarioError> {
         let file = path.display().to_string();
-        let text = std::fs::read_to_string(path).map_err(|error| {
-            ScenarioError::new(Place::File { file: file.clone(), line: 0 }, "", format!("cannot be read: {error}"))
-        })?;
+        let refused = |problem: String| ScenarioError::new(Place::File { file: file.clone(), line: 0 }, "", problem);
+        let mut text = Vec::new();
+        let read = std::fs::File::open(path).and_then(|opened| opened.take(MAX_FILE + 1).read_to_end(&mut text));
+        read.map_err(|error| refused(format!("cannot be read: {error}")))?;
+        if text.len() as u64 > MAX_FILE {
+            return Err(refused(format!("is no scenario: it is longer than {} MiB", MAX_FILE >> 20)));
+        }
+        let text = String::from_utf8(text).map_err(|_| refused("is not TOML: it is not text (UTF-8)".into()))?;
         let mut document = Self::parse(&file, &text)?;
         document.folder = path.parent().map(Path::to_path_buf).unwrap_or_default();
         Ok(document)

@@ -20,11 +20,13 @@ impl Cache {
     /// Reads the files that the scenario's workloads name; relative names start at `folder`.
     pub(super) fn load(&self, scenario: &mut Scenario, folder: &Path) -> Result<(), Invalid> {
         let groups = scenario.background.iter_mut().enumerate();
-        let groups = groups.map(|(i, group)| (format!("background.{i}.workload.file"), &mut group.workload));
-        let main = ("workload.file".to_owned(), &mut scenario.workload);
-        for (key, workload) in std::iter::once(main).chain(groups) {
+        let groups =
+            groups.map(|(i, group)| (format!("background.{i}.workload.file"), &mut group.workload, group.senders));
+        let main = ("workload.file".to_owned(), &mut scenario.workload, scenario.senders);
+        for (key, workload, senders) in std::iter::once(main).chain(groups) {
             if let Workload::Trace(trace) = workload {
-                self.read(trace, folder).map_err(|problem| Invalid { key, problem })?;
+                let read = self.read(trace, folder).and_then(|()| known_senders(trace, senders, folder));
+                read.map_err(|problem| Invalid { key, problem })?;
             }
         }
         Ok(())
@@ -40,29 +42,52 @@ impl Cache {
             trace.arrivals = arrivals.clone();
             return Ok(());
         }
-        let text = std::fs::read_to_string(&path);
-        let text = text.map_err(|error| format!("{} cannot be read: {error}", path.display()))?;
-        let arrivals = parse(&text).map_err(|(line, problem)| format!("{}:{line}: {problem}", path.display()))?;
+        let mut arrivals: Vec<Arrival> = parse_file(&path)?.into_iter().map(|(_, arrival)| arrival).collect();
+        arrivals.sort_by_key(|arrival| arrival.start);
         trace.arrivals = arrivals.into();
         known.insert(path, trace.arrivals.clone());
         Ok(())
     }
 }
 
-/// The flows by time of arrival, or the line and what is wrong with it.
-fn parse(text: &str) -> Result<Vec<Arrival>, (usize, String)> {
-    let mut lines = text.lines().enumerate().map(|(i, line)| (i + 1, line.trim())).filter(|(_, line)| !line.is_empty());
+/// Refuses a flow of a sender that the scenario does not have, and says where it stands.
+fn known_senders(trace: &Trace, senders: u32, folder: &Path) -> Result<(), String> {
+    if trace.arrivals.iter().all(|arrival| arrival.sender < senders) {
+        return Ok(());
+    }
+    let path = folder.join(&trace.file);
+    match parse_file(&path)?.iter().find(|(_, arrival)| arrival.sender >= senders) {
+        Some((line, arrival)) => Err(format!(
+            "{}:{line}: there is no sender {}, the scenario's {senders} are 0 to {}",
+            path.display(),
+            arrival.sender,
+            senders.saturating_sub(1)
+        )),
+        None => Ok(()),
+    }
+}
+
+fn parse_file(path: &Path) -> Result<Vec<(usize, Arrival)>, String> {
+    let text = std::fs::read_to_string(path);
+    let text = text.map_err(|error| format!("{} cannot be read: {error}", path.display()))?;
+    parse(&text).map_err(|(line, problem)| format!("{}:{line}: {problem}", path.display()))
+}
+
+/// The flows with their lines, or the first line with which something is wrong, and what.
+fn parse(text: &str) -> Result<Vec<(usize, Arrival)>, (usize, String)> {
+    // Spreadsheets begin a file with a byte order mark.
+    let lines = text.trim_start_matches('\u{feff}').lines().enumerate();
+    let mut lines = lines.map(|(i, line)| (i + 1, line.trim())).filter(|(_, line)| !line.is_empty());
     match lines.next() {
         Some((_, HEADER)) => {}
         other => return Err((other.map_or(1, |(line, _)| line), format!("the first line must be `{HEADER}`"))),
     }
-    let mut arrivals = lines
-        .map(|(number, line)| arrival(line).map_err(|problem| (number, problem)))
+    let arrivals = lines
+        .map(|(number, line)| Ok((number, arrival(line).map_err(|problem| (number, problem))?)))
         .collect::<Result<Vec<_>, _>>()?;
     if arrivals.is_empty() {
         return Err((1, "there is no flow in it".into()));
     }
-    arrivals.sort_by_key(|arrival| arrival.start);
     Ok(arrivals)
 }
 
@@ -89,9 +114,32 @@ mod tests {
 
     #[test]
     fn flows_come_by_time() {
-        let flows = parse("start_us,sender,bytes\n20.5,1,1000\n\n0,0,64000\n").unwrap();
+        let flows = scenario("\u{feff}start_us,sender,bytes\r\n20.5,1,1000\r\n\r\n0,0,64000\r\n").unwrap();
         assert_eq!(flows[0], Arrival { start: Span::ZERO, sender: 0, bytes: 64_000 });
         assert_eq!(flows[1], Arrival { start: Span::nanos(20_500), sender: 1, bytes: 1_000 });
+    }
+
+    #[test]
+    fn a_sender_that_there_is_not_is_named_with_file_and_line() {
+        let error = scenario("start_us,sender,bytes\n9,0,1000\n\n1,8,1000\n").unwrap_err();
+        assert!(
+            error.contains("key `workload.file`: ") && error.contains("flows.csv:4: there is no sender 8"),
+            "{error}"
+        );
+        assert!(error.ends_with("the scenario's 8 are 0 to 7"), "{error}");
+    }
+
+    /// The flows that a scenario of 8 senders gets from a file with this text.
+    fn scenario(text: &str) -> Result<Arc<[Arrival]>, String> {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("flows.csv"), text).unwrap();
+        let file = folder.path().join("x.toml");
+        std::fs::write(&file, "workload = { kind = \"trace\", file = \"flows.csv\" }").unwrap();
+        let document = crate::scenario::Document::read(&file).unwrap();
+        match document.scenario().map_err(|error| error.to_string())?.workload {
+            Workload::Trace(trace) => Ok(trace.arrivals),
+            _ => unreachable!("it says trace"),
+        }
     }
 
     #[test]

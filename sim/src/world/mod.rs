@@ -106,7 +106,7 @@ pub(crate) struct World<'a, O> {
     look_ahead: bool,
     trailer: u8,
     bottleneck: u32,
-    last_hop: u32,
+    last_hops: Vec<u32>,
     pub(crate) finished: bool,
 }
 
@@ -178,7 +178,7 @@ impl<'a, O: Observer> World<'a, O> {
             look_ahead,
             trailer: if scenario.network.framing.in_buffer() >= 18 { 4 } else { 0 },
             bottleneck: plan.bottleneck,
-            last_hop: plan.last_hop,
+            last_hops: plan.last_hops,
             channels: plan.channels,
             routes: plan.routes,
             finished: false,
@@ -199,12 +199,12 @@ impl<'a, O: Observer> World<'a, O> {
 
     /// The main workload begins.
     pub(crate) fn begin_window(&mut self) {
-        self.tally.begin(self.now, &mut self.channels, self.bottleneck, self.last_hop);
+        self.tally.begin(self.now, &mut self.channels, self.bottleneck, &self.last_hops);
     }
 
     /// The main workload is done.
     pub(crate) fn end_window(&mut self) {
-        self.tally.end(self.now, &mut self.channels, self.bottleneck, self.last_hop);
+        self.tally.end(self.now, &mut self.channels, self.bottleneck, &self.last_hops);
     }
 
     /// Time between handshakes that are not to collide: four small frames on the bottleneck.
@@ -221,14 +221,14 @@ impl<'a, O: Observer> World<'a, O> {
             seed: scenario.seed,
             ..Report::default()
         };
-        let Self { mut tally, mut channels, slab, groups, endpoints, now, bottleneck, last_hop, .. } = self;
+        let Self { mut tally, mut channels, slab, groups, endpoints, now, bottleneck, last_hops, .. } = self;
         for endpoint in &endpoints {
             tally.retire(endpoint);
         }
         for group in &groups {
             group.report(&mut report, &endpoints);
         }
-        tally.end(now, &mut channels, bottleneck, last_hop);
+        tally.end(now, &mut channels, bottleneck, &last_hops);
         tally.report(slab.len() as u64, &channels, &mut report);
         report.wall_s = started.elapsed().as_secs_f64();
         let packets = report.packets;

@@ -1,5 +1,6 @@
 //! What packets trigger, what arrivals pay, and when debts are void: Eq. 3 to 6 and what the paper leaves open.
 
+use super::super::state::flag;
 use super::*;
 
 #[test]
@@ -264,4 +265,56 @@ fn a_reopened_entry_lets_the_old_connections_acks_go() {
     host.wait(Span::ZERO);
     assert!(host.has_left(held));
     host.check_ledger();
+}
+
+#[test]
+fn debts_that_later_data_has_passed_by_are_void_and_mean_congestion_avoidance() {
+    let mut host = Host::new(config());
+    host.connect(0);
+    let flow =
+        |host: &Host| (host.pac.state.flows[0].owed.get(), host.pac.state.flows[0].flags.get() & flag::AVOIDANCE);
+    // Each ACK is charged for two segments, and one comes: the sender does not grow.
+    for i in 0..120 {
+        host.data(0, 1 + i * MSS, MSS);
+        host.ack(0, 1 + (i + 1) * MSS);
+        host.wait(Span::micros(100));
+    }
+    let (owed, avoidance) = flow(&host);
+    assert!(avoidance != 0, "charged for growth that does not come");
+    assert!(owed < 32 * FRAME as u32, "{owed}: what is on its way, and not all that was ever charged too much");
+    assert_eq!(host.pac.stats().forced, 0);
+    host.check_ledger();
+}
+
+#[test]
+fn a_sender_that_grows_as_charged_is_left_in_slow_start() {
+    let mut host = Host::new(config());
+    host.connect(0);
+    // Round trips of 0.5 ms in which each ACK brings two segments.
+    let (mut sent, mut acked) = (1, 0);
+    for round in 0..5 {
+        let burst = sent;
+        for i in 0..burst {
+            host.data(0, 1 + (acked + i) * MSS, MSS);
+        }
+        for i in 0..burst {
+            host.ack(0, 1 + (acked + i + 1) * MSS);
+        }
+        acked += burst;
+        sent = 2 * burst;
+        host.wait(Span::micros(500));
+        assert_eq!(host.pac.state.flows[0].flags.get() & flag::AVOIDANCE, 0, "round {round}");
+    }
+}
+
+#[test]
+fn shares_of_large_windows_are_rounded_down() {
+    let mut host = Host::new(config());
+    host.connect(0);
+    let flow = &host.pac.state.flows[0];
+    flow.flags.raise(flag::AVOIDANCE);
+    flow.window.set(600 * MSS);
+    host.data(0, 1, MSS);
+    host.ack(0, 1 + MSS);
+    assert_eq!(host.pac.state.flows[0].window.get(), 600 * MSS + 2, "1448 / 600 is 2.4");
 }

@@ -280,10 +280,11 @@ fn whoever_has_waited_longest_goes_first_be_it_a_request_or_an_ack() {
     host.wait(Span::millis(1));
     host.data(0, 1 + 15 * MSS, MSS);
     let ack = host.ack(0, 1 + 16 * MSS);
-    // Both wait for more than a third of the longest hold, while the debtor goes on.
-    for i in 0..50 {
-        host.wait(Span::micros(900));
-        host.data(2, 1 + i, 1);
+    // Both wait for more than a third of the longest hold, while the debtor goes on, after pauses that leave its debt alone.
+    host.fill(2);
+    for i in 0..40 {
+        host.wait(Span::micros(1_100));
+        host.data(2, 1 + i * 100, 100);
         host.fill(2);
     }
     assert!(!host.has_left(asks) && !host.has_left(ack));

@@ -13,7 +13,7 @@ const RIGHT: f64 = 22.0;
 const ABOVE: f64 = 34.0;
 const BELOW: f64 = 48.0;
 /// Room that a letter of legend text takes; text cannot be measured without a font.
-const LETTER: f64 = 6.6;
+const LETTER: f64 = 7.2;
 
 const FONT: &str = "font-family=\"system-ui, 'Segoe UI', 'Helvetica Neue', 'DejaVu Sans', Arial, sans-serif\"";
 const INK: &str = "#1f2328";
@@ -109,15 +109,20 @@ fn draw_panel(canvas: &mut Canvas, chart: &Chart, top: f64, number: usize) {
         chart.height + 7.0
     ));
     canvas.put(format_args!("<g clip-path=\"url(#panel{number})\">\n"));
-    for (name, value) in &chart.levels {
+    for (_, value) in &chart.levels {
         let Some(at) = y.pixel(*value) else { continue };
         canvas.line((left, at), (right, at), FAINT, 1.0, "5 4");
-        // Above the line, unless that is above the panel.
-        let beside = if at - upper < 14.0 { at + 13.0 } else { at - 4.0 };
-        canvas.text((right - 4.0, beside), name, &format!("text-anchor=\"end\" font-size=\"11\" fill=\"{FAINT}\""));
     }
     for (index, series) in chart.series.iter().enumerate() {
         draw_series(canvas, series, &Pen::of(index), &x, &y, lower);
+    }
+    for (name, value) in &chart.levels {
+        let Some(at) = y.pixel(*value) else { continue };
+        // Above the line, unless that is above the panel; on top of the curves, with room around its letters.
+        let beside = if at - upper < 14.0 { at + 13.0 } else { at - 4.0 };
+        let readable = "stroke=\"#ffffff\" stroke-width=\"4\" stroke-linejoin=\"round\" paint-order=\"stroke\"";
+        let attributes = format!("text-anchor=\"end\" font-size=\"11\" fill=\"{FAINT}\" {readable}");
+        canvas.text((right - 4.0, beside), name, &attributes);
     }
     canvas.put(format_args!("</g>\n"));
     legend(canvas, chart, top + ABOVE - 12.0);
