@@ -1,5 +1,6 @@
 //! `ackgate reproduce`: the papers' experiments, one command for all of them.
 
+use std::io::Write;
 use std::path::PathBuf;
 
 use ackgate_papers::catalogue;
@@ -77,9 +78,10 @@ pub(crate) fn run(args: &Arguments) -> anyhow::Result<()> {
             })
         })
         .collect();
-    print!("{}", table(&head, &rows));
-    println!("{}", report::summary(&outcomes));
-    println!("{}", options.out.join("report.html").display());
+    let mut out = std::io::stdout().lock();
+    write!(out, "{}", table(&head, &rows))?;
+    writeln!(out, "{}", report::summary(&outcomes))?;
+    writeln!(out, "{}", options.out.join("report.html").display())?;
     Ok(())
 }
 
@@ -87,9 +89,17 @@ fn list() -> anyhow::Result<()> {
     let head = ["experiment", "paper", "figure", "what it shows"].map(str::to_owned);
     let rows: Vec<Vec<String>> = catalogue::load(&[], true)?
         .into_iter()
-        .map(|experiment| vec![experiment.id, experiment.paper.name().into(), experiment.figure, experiment.title])
+        .map(|experiment| {
+            let ids: Vec<String> = std::iter::once(experiment.id).chain(experiment.also).collect();
+            vec![ids.join(" "), experiment.paper.name().into(), experiment.figure, experiment.title]
+        })
         .collect();
-    print!("{}", table(&head, &rows));
+    let mut out = std::io::stdout().lock();
+    write!(out, "{}", table(&head, &rows))?;
+    writeln!(out, "\nNot run:")?;
+    for figure in catalogue::not_run()? {
+        writeln!(out, "{:<12}  {}: {}", figure.id, figure.what, figure.why)?;
+    }
     Ok(())
 }
 

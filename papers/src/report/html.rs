@@ -1,5 +1,6 @@
 //! The report as one page that needs nothing else: it opens from disk, and fits a phone.
 
+use crate::catalogue;
 use crate::experiment::{Claim, Experiment};
 use crate::judge::{Judgement, Verdict};
 use crate::run::Outcome;
@@ -44,6 +45,7 @@ pub fn page(outcomes: &[Outcome], quick: bool) -> String {
         body += &section(outcome, number);
     }
     body += "</main>\n";
+    body += &elsewhere();
     format!(
         "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
@@ -56,11 +58,14 @@ fn section(outcome: &Outcome, number: usize) -> String {
     let experiment = &outcome.experiment;
     let mut text =
         format!("<section id=\"{}\"><h2>{}: {}</h2>\n", experiment.id, experiment.id, escape(&experiment.title));
+    let also =
+        if experiment.also.is_empty() { String::new() } else { format!("; covers {}", experiment.also.join(", ")) };
     text += &format!(
-        "<p class=\"faint\">{}, {}, {}</p>\n",
+        "<p class=\"faint\">{}, {}, {}{}</p>\n",
         experiment.paper.name(),
         escape(&experiment.figure),
-        escape(&experiment.section)
+        escape(&experiment.section),
+        escape(&also)
     );
     // Names of clipping areas are the page's, not the drawing's: keep them apart.
     let svg =
@@ -73,6 +78,15 @@ fn section(outcome: &Outcome, number: usize) -> String {
     text += "</tbody></table>\n";
     text += &details(experiment);
     text + "</section>\n"
+}
+
+/// The figures that no experiment runs.
+fn elsewhere() -> String {
+    let mut text = String::from("<section id=\"not-run\"><h2>Not run</h2>\n<ul>\n");
+    for figure in catalogue::not_run().expect("the file is part of the program, and tested") {
+        text += &format!("<li>{}: {}.</li>\n", escape(&figure.what), escape(&figure.why));
+    }
+    text + "</ul></section>\n"
 }
 
 fn row(claim: &Claim, judgement: &Judgement) -> String {

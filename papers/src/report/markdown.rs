@@ -1,5 +1,6 @@
 //! The outcome as a page of the documentation.
 
+use crate::catalogue;
 use crate::judge::Verdict;
 use crate::run::Outcome;
 
@@ -51,6 +52,10 @@ pub fn markdown(outcomes: &[Outcome], quick: bool) -> String {
             ];
             text += &format!("| {} |\n", cells.map(|cell| cell.replace('|', "\\|").replace('\n', " ")).join(" | "));
         }
+    }
+    text += "\n## Not run\n\n";
+    for figure in catalogue::not_run().expect("the file is part of the program, and tested") {
+        text += &format!("- {}: {}.\n", figure.what, figure.why);
     }
     text
 }

@@ -41,19 +41,26 @@ impl Axis {
     pub(super) fn fit(&self, values: impl Iterator<Item = f64>, from: f64, to: f64, many: f64) -> Fitted {
         let usable = |value: &f64| value.is_finite() && (self.scale == Scale::Linear || *value > 0.0);
         let ends = |(low, high): (f64, f64), value: f64| (low.min(value), high.max(value));
-        let data = values.filter(usable).fold((f64::INFINITY, f64::NEG_INFINITY), ends);
+        let (mut whole, mut data) = (true, (f64::INFINITY, f64::NEG_INFINITY));
+        for value in values.filter(usable) {
+            whole &= value.fract() == 0.0;
+            data = ends(data, value);
+        }
         let (low, high) = match self.range.filter(|(low, high)| usable(low) && usable(high)) {
             Some(range) => range,
             None if data.0 > data.1 => (1.0, 2.0),
             None if self.scale == Scale::Linear => (data.0.min(0.0), data.1),
+            None if self.scale == Scale::Log10 => (round_number(data.0, false), round_number(data.1, true)),
             None => data,
         };
+        // Between neighbours of a few whole numbers there is nothing to mark.
+        let least = if whole && high - low >= 2.0 { 1.0 } else { 0.0 };
         let (low, high) = (self.scale.measure(low), self.scale.measure(high));
         // One value alone gets room around it.
         let (low, high) = if high - low < 1e-9 { (low - 0.5, high + 0.5) } else { (low, high) };
         let mut fitted = Fitted { scale: self.scale, low, high, from, to, ticks: Vec::new() };
         match self.scale {
-            Scale::Linear => fitted.linear(many, self.range.is_none()),
+            Scale::Linear => fitted.linear(many, least, self.range.is_none()),
             Scale::Log2 => fitted.powers(2.0, many),
             Scale::Log10 => fitted.powers(10.0, many),
         }
@@ -79,9 +86,9 @@ impl Fitted {
         at.is_finite().then(|| self.from + at.clamp(-0.5, 1.5) * (self.to - self.from))
     }
 
-    /// Steps of 1, 2 or 5 times a power of ten; `stretch` moves the upper end to the next tick.
-    fn linear(&mut self, many: f64, stretch: bool) {
-        let rough = (self.high - self.low) / many;
+    /// Steps of 1, 2 or 5 times a power of ten, of `least` at least; `stretch` moves the upper end to the next tick.
+    fn linear(&mut self, many: f64, least: f64, stretch: bool) {
+        let rough = ((self.high - self.low) / many).max(least);
         let ten = 10_f64.powf(rough.log10().floor());
         let step =
             [1.0, 2.0, 5.0, 10.0].into_iter().map(|f| f * ten).find(|step| *step >= rough * 0.999).unwrap_or(rough);
@@ -111,6 +118,20 @@ impl Fitted {
             self.ticks.push((value, label(value, decimals)));
             power += every;
         }
+        if self.scale == Scale::Log10 && self.ticks.len() < 3 {
+            // Few powers: 2 and 5 times them, too.
+            let mut value = round_number(10_f64.powf(self.low), false);
+            let mut ticks = Vec::new();
+            while value <= 10_f64.powf(self.high) * 1.000_001 && ticks.len() < 50 {
+                if value >= 10_f64.powf(self.low) * 0.999_999 {
+                    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a handful of digits")]
+                    let decimals = (-value.log10() - 1e-9).ceil().clamp(0.0, 9.0) as usize;
+                    ticks.push((value, label(value, decimals)));
+                }
+                value = round_number(value * 1.1, true);
+            }
+            self.ticks = ticks;
+        }
         if self.ticks.len() < 2 {
             // Within one power: the ends say more.
             self.ticks = [self.low, self.high].map(|end| (2_f64.powf(end), label(2_f64.powf(end), 1))).to_vec();
@@ -119,6 +140,15 @@ impl Fitted {
             }
         }
     }
+}
+
+/// The next 1, 2 or 5 times a power of ten, at or above a positive number, or at or below it.
+fn round_number(value: f64, up: bool) -> f64 {
+    let ten = 10_f64.powf(value.log10().floor());
+    let steps = [1.0, 2.0, 5.0, 10.0].map(|step| step * ten);
+    let near = |step: &f64| if up { *step >= value * 0.999_999 } else { *step <= value * 1.000_001 };
+    let found = if up { steps.into_iter().find(near) } else { steps.into_iter().rev().find(near) };
+    found.unwrap_or(value)
 }
 
 /// Thousands apart by a thin space, no superfluous zeros.
@@ -150,6 +180,12 @@ mod tests {
         assert_eq!(ticks(Scale::Linear, None, &[3.0, 947.0]), ["0", "200", "400", "600", "800", "1000"]);
         assert_eq!(ticks(Scale::Linear, Some((0.0, 0.5)), &[]), ["0.0", "0.1", "0.2", "0.3", "0.4", "0.5"]);
         assert_eq!(ticks(Scale::Log2, None, &[1.0, 64.0]), ["1", "2", "4", "8", "16", "32", "64"]);
+        assert_eq!(ticks(Scale::Linear, Some((1.0, 4.0)), &[1.0, 2.0, 4.0]), ["1", "2", "3", "4"], "no 1.5 senders");
+        assert_eq!(
+            ticks(Scale::Log10, None, &[240.0, 8_000.0]),
+            ["200", "500", "1000", "2000", "5000", "10\u{2009}000"]
+        );
+        assert_eq!(ticks(Scale::Log10, None, &[0.03, 0.04]), ["0.02", "0.05"]);
         assert_eq!(ticks(Scale::Log10, None, &[0.01, 100.0]), ["0.01", "0.1", "1", "10", "100"]);
         assert_eq!(ticks(Scale::Linear, None, &[0.0, 96_000.0]).last().unwrap(), "100\u{2009}000");
     }

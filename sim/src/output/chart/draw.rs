@@ -89,17 +89,21 @@ fn draw_panel(canvas: &mut Canvas, chart: &Chart, top: f64, number: usize) {
         canvas.line((left, at), (right, at), GRID, 1.0, "");
         canvas.text((left - 8.0, at + 4.0), text, &format!("text-anchor=\"end\" fill=\"{FAINT}\""));
     }
-    for (value, text) in &x.ticks {
+    let bars = lone_x(chart);
+    for (value, text) in x.ticks.iter().filter(|_| bars.is_none()) {
         let Some(at) = x.pixel(*value) else { continue };
         canvas.line((at, upper), (at, lower), GRID, 1.0, "");
         canvas.line((at, lower), (at, lower + 4.0), FAINT, 1.0, "");
         canvas.text((at, lower + 18.0), text, &format!("text-anchor=\"middle\" fill=\"{FAINT}\""));
     }
     canvas.line((left, lower), (right, lower), FAINT, 1.0, "");
-    canvas.text(((left + right) / 2.0, lower + 36.0), &chart.x.label, "text-anchor=\"middle\"");
+    let below = bars.map_or_else(|| chart.x.label.clone(), |x| format!("{}: {}", chart.x.label, short(x)));
+    canvas.text(((left + right) / 2.0, lower + 36.0), &below, "text-anchor=\"middle\"");
     let middle = (upper + lower) / 2.0;
-    let turned = format!("text-anchor=\"middle\" transform=\"rotate(-90 18 {middle:.1})\"");
-    canvas.text((18.0, middle), &chart.y.label, &turned);
+    // Long numbers on the ticks push the label aside.
+    let aside = if y.ticks.iter().any(|(_, text)| text.chars().count() > 6) { 12.0 } else { 18.0 };
+    let turned = format!("text-anchor=\"middle\" transform=\"rotate(-90 {aside} {middle:.1})\"");
+    canvas.text((aside, middle), &chart.y.label, &turned);
 
     canvas.put(format_args!(
         "<clipPath id=\"panel{number}\"><rect x=\"{:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{:.1}\"/></clipPath>\n",
@@ -114,7 +118,11 @@ fn draw_panel(canvas: &mut Canvas, chart: &Chart, top: f64, number: usize) {
         canvas.line((left, at), (right, at), FAINT, 1.0, "5 4");
     }
     for (index, series) in chart.series.iter().enumerate() {
-        draw_series(canvas, series, &Pen::of(index), &x, &y, lower);
+        if bars.is_some() {
+            draw_bar(canvas, series, &Pen::of(index), &y, lower, place(chart, index));
+        } else {
+            draw_series(canvas, series, &Pen::of(index), &x, &y, lower);
+        }
     }
     for (name, value) in &chart.levels {
         let Some(at) = y.pixel(*value) else { continue };
@@ -125,7 +133,47 @@ fn draw_panel(canvas: &mut Canvas, chart: &Chart, top: f64, number: usize) {
         canvas.text((right - 4.0, beside), name, &attributes);
     }
     canvas.put(format_args!("</g>\n"));
+    for (index, series) in chart.series.iter().enumerate().filter(|_| bars.is_some()) {
+        let (at, _) = place(chart, index);
+        canvas.text((at, lower + 18.0), &series.name, &format!("text-anchor=\"middle\" fill=\"{FAINT}\""));
+    }
     legend(canvas, chart, top + ABOVE - 12.0);
+}
+
+/// The one x of all points, where each series was measured at no other: there is no curve to draw, but a bar for each.
+fn lone_x(chart: &Chart) -> Option<f64> {
+    let mut points = chart.series.iter().flat_map(|series| &series.points).map(|point| point.0);
+    let first = points.next()?;
+    let names: f64 = chart.series.iter().map(|series| room(&series.name) + 12.0).sum();
+    let marks = chart.series.iter().all(|series| series.style == Style::Marks && series.points.len() <= 1);
+    #[expect(clippy::float_cmp, reason = "the same measurement's")]
+    let lone = points.all(|x| x == first);
+    (marks && lone && chart.series.len() > 1 && names < WIDTH - LEFT - RIGHT).then_some(first)
+}
+
+/// Middle and half the width of a series' bar.
+fn place(chart: &Chart, index: usize) -> (f64, f64) {
+    #[expect(clippy::cast_precision_loss, reason = "a handful of series")]
+    let (index, count) = (index as f64, chart.series.len() as f64);
+    let each = (WIDTH - LEFT - RIGHT) / count;
+    (LEFT + (index + 0.5) * each, (each * 0.3).min(45.0))
+}
+
+/// A bar from the foot of the panel, with the range over the seeds.
+fn draw_bar(canvas: &mut Canvas, series: &Series, pen: &Pen, y: &Fitted, foot: f64, (at, half): (f64, f64)) {
+    let Some((point, top)) = series.points.first().and_then(|point| Some((point, y.pixel(point.1)?))) else { return };
+    let (x, width, height) = (at - half, 2.0 * half, (foot - top).max(0.0));
+    let said = escape(&format!("{}: {}", series.name, short(point.1)));
+    canvas.put(format_args!(
+        "<rect x=\"{x:.1}\" y=\"{top:.1}\" width=\"{width:.1}\" height=\"{height:.1}\" fill=\"{}\"><title>{said}</title></rect>\n",
+        pen.colour
+    ));
+    canvas.text((at, (top - 5.0).max(0.0)), &short(point.1), "text-anchor=\"middle\" font-size=\"11\"");
+    if let Some((low, high)) = series.band.first().and_then(|band| Some((y.pixel(band.0)?, y.pixel(band.1)?))) {
+        canvas.line((at, low), (at, high), INK, 1.2, "");
+        canvas.line((at - 5.0, low), (at + 5.0, low), INK, 1.2, "");
+        canvas.line((at - 5.0, high), (at + 5.0, high), INK, 1.2, "");
+    }
 }
 
 /// Pixels that a text takes, roughly.
@@ -139,6 +187,8 @@ fn room(text: &str) -> f64 {
 fn legend_rows(chart: &Chart) -> Vec<(Vec<usize>, f64)> {
     // One curve needs no legend where a title names it.
     let lone = chart.series.len() == 1 && !chart.title.is_empty() && chart.series[0].style != Style::Ticks;
+    // Bars have their names below them.
+    let lone = lone || lone_x(chart).is_some();
     let mut rows = vec![(Vec::new(), 0.0)];
     for (index, series) in chart.series.iter().enumerate().filter(|_| !lone) {
         let width = room(&series.name) + 36.0;

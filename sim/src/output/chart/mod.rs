@@ -119,6 +119,20 @@ mod tests {
     }
 
     #[test]
+    fn series_with_one_common_x_become_bars_under_their_names() {
+        let bar = |name: &str, y| Series {
+            name: name.into(),
+            points: vec![(25.0, y)],
+            band: vec![(y * 0.9, y * 1.1)],
+            style: Style::Marks,
+        };
+        let bars = Chart { series: vec![bar("DCTCP", 300.0), bar("HWatch", 100.0)], levels: Vec::new(), ..chart() };
+        let text = svg("", "", &[bars]);
+        assert_eq!(text.matches("<rect x=").count(), 2 + 1, "two bars and the clipping area: {text}");
+        assert!(text.contains(">DCTCP</text>") && text.contains("senders: 25<") && !text.contains("<polyline"));
+    }
+
+    #[test]
     fn names_are_escaped_and_marks_tell_their_values() {
         let text = svg("", "", &[chart()]);
         assert!(text.contains("none &lt;&amp;&gt;"));
