@@ -5,6 +5,7 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use ackgate_sim::observer::Nobody;
+use ackgate_sim::output::flows::Flows;
 use ackgate_sim::output::pcap::{Capture, Where};
 use ackgate_sim::output::series::Series;
 use ackgate_sim::output::{flat, run as output};
@@ -64,6 +65,9 @@ pub(crate) struct Run {
     /// Write the course of the run as numbers (CSV).
     #[arg(long, value_name = "FILE")]
     series: Option<PathBuf>,
+    /// Write each flow: when it began, whose it was, its size, how long it took (CSV).
+    #[arg(long, value_name = "FILE")]
+    flows: Option<PathBuf>,
 }
 
 #[derive(Args)]
@@ -130,11 +134,11 @@ fn run_one(args: &Run) -> anyhow::Result<()> {
         known.map_err(|problem| Refused(anyhow::anyhow!("--pcap-at {}: {problem}", args.pcap_at)))?;
     }
     // Before the run, which may be long.
-    for path in [&args.pcap, &args.plot, &args.series].into_iter().flatten() {
+    for path in [&args.pcap, &args.plot, &args.series, &args.flows].into_iter().flatten() {
         writable(path)?;
     }
-    let report = match (&args.pcap, &args.plot, &args.series) {
-        (None, None, None) => ackgate_sim::run(&scenario, &mut Nobody)?,
+    let report = match (&args.pcap, &args.plot, &args.series, &args.flows) {
+        (None, None, None, None) => ackgate_sim::run(&scenario, &mut Nobody)?,
         _ => observed(args, &scenario)?,
     };
     if args.json {
@@ -160,12 +164,16 @@ fn observed(args: &Run, scenario: &Scenario) -> anyhow::Result<Report> {
         None => None,
     };
     let series = (args.plot.is_some() || args.series.is_some()).then(Series::new);
-    let mut observer = (capture, series);
+    let flows = args.flows.as_ref().map(|_| Flows::default());
+    let mut observer = (capture, (series, flows));
     let report = ackgate_sim::run(scenario, &mut observer)?;
     if let (Some(capture), Some(path)) = (observer.0, &args.pcap) {
         capture.finish().with_context(|| format!("{} cannot be captured", path.display()))?;
     }
-    if let Some(series) = observer.1 {
+    if let (Some(flows), Some(path)) = (observer.1.1, &args.flows) {
+        save(path, &flows.csv())?;
+    }
+    if let Some(series) = observer.1.0 {
         if let Some(path) = &args.plot {
             save(path, &output::plot(scenario, &report, &series))?;
         }
@@ -231,15 +239,16 @@ fn share(work: u128) -> u64 {
 }
 
 fn keys() -> anyhow::Result<()> {
-    let head = ["key", "takes", "range", "only with"].map(str::to_owned);
+    // What it takes comes last: a list of names may be long.
+    let head = ["key", "only with", "range", "takes"].map(str::to_owned);
     let rows: Vec<Vec<String>> = schema::keys()
         .into_iter()
         .map(|key| {
             vec![
                 key.path,
-                key.takes,
-                key.range.unwrap_or_default(),
                 key.kind.map_or_else(String::new, |kind| format!("kind = \"{kind}\"")),
+                key.range.unwrap_or_default(),
+                key.takes,
             ]
         })
         .collect();

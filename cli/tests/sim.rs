@@ -154,7 +154,11 @@ fn plots_and_series_are_written() {
         &path("run.svg"),
         "--series",
         &path("run.csv"),
+        "--flows",
+        &path("flows.csv"),
     ]);
+    let flows = fs::read_to_string(path("flows.csv")).unwrap();
+    assert!(flows.starts_with("start_us,sender,bytes,flow_ms,round,group\n") && flows.lines().count() == 1 + 2 * 32);
     told(&["sweep", file, "--set", "rounds=1", "--vary", "senders=1,2,4", "--plot", &path("sweep.svg")]);
     for (name, words) in [("run.svg", "ACKs held by the scheme"), ("sweep.svg", "Goodput")] {
         let svg = fs::read_to_string(path(name)).unwrap();
@@ -180,7 +184,7 @@ fn where_to_write_is_settled_before_anything_is_run() {
     assert_eq!(output.status.code(), Some(1));
     assert!(!Path::new(&rows).exists());
     // A million rounds take hours.
-    for option in ["--plot", "--series", "--pcap"] {
+    for option in ["--plot", "--series", "--pcap", "--flows"] {
         let endless = ["run", file, "--set", "rounds=1000000", "--set", "workload.volume=1MB", option];
         let output = ackgate(&[&endless[..], &[&path("no/x")]].concat());
         let told = String::from_utf8_lossy(&output.stderr);

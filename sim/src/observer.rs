@@ -140,6 +140,21 @@ pub enum Step {
     Poll(Option<Action>),
 }
 
+/// A flow of finite length that is complete: a sender's part of a round, or a short flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Flow {
+    /// The background group whose flow it is, from 0; `None` for the main workload.
+    pub background: Option<u32>,
+    /// Sender within its group, from 0.
+    pub sender: u32,
+    /// Round or epoch, from 1; `None` where there are none.
+    pub round: Option<u32>,
+    /// Application data.
+    pub bytes: u64,
+    /// Time to the last byte at the receiver: since the round's start, or since the flow's own.
+    pub took: Span,
+}
+
 /// Sees a run from inside. All methods do nothing unless implemented; times never decrease from call to call.
 pub trait Observer {
     /// Whether a run should make any of the calls below.
@@ -195,6 +210,11 @@ pub trait Observer {
     fn round_ends(&mut self, now: Time, round: u32, took: Span) {
         let _ = (now, round, took);
     }
+
+    /// A flow of finite length is complete.
+    fn flow_ends(&mut self, now: Time, flow: &Flow) {
+        let _ = (now, flow);
+    }
 }
 
 /// Looks at nothing.
@@ -247,6 +267,10 @@ impl<O: Observer> Observer for Option<O> {
 
     fn round_ends(&mut self, now: Time, round: u32, took: Span) {
         self.iter_mut().for_each(|observer| observer.round_ends(now, round, took));
+    }
+
+    fn flow_ends(&mut self, now: Time, flow: &Flow) {
+        self.iter_mut().for_each(|observer| observer.flow_ends(now, flow));
     }
 }
 
@@ -302,5 +326,10 @@ impl<A: Observer, B: Observer> Observer for (A, B) {
     fn round_ends(&mut self, now: Time, round: u32, took: Span) {
         self.0.round_ends(now, round, took);
         self.1.round_ends(now, round, took);
+    }
+
+    fn flow_ends(&mut self, now: Time, flow: &Flow) {
+        self.0.flow_ends(now, flow);
+        self.1.flow_ends(now, flow);
     }
 }

@@ -147,6 +147,12 @@ impl<'a, O: Observer> Watch<'a, O> {
             self.observer.round_ends(now.to_time(), round, took);
         }
     }
+
+    pub(crate) fn flow_ends(&mut self, now: Ps, flow: &observer::Flow) {
+        if O::ENABLED {
+            self.observer.flow_ends(now.to_time(), flow);
+        }
+    }
 }
 
 fn describe(packet: &Packet, known: &Known<'_>) -> observer::Packet {

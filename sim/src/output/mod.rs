@@ -2,6 +2,7 @@
 
 pub mod chart;
 pub mod flat;
+pub mod flows;
 pub mod pcap;
 pub mod run;
 pub mod series;

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use crate::engine::{Ps, Random};
 use crate::measure::Jain;
 use crate::net::Side;
-use crate::observer::Observer;
+use crate::observer::{self, Observer};
 use crate::scenario;
 use crate::world::{Event, World, endpoint};
 
@@ -205,6 +205,7 @@ impl<O: Observer> World<'_, O> {
         flows.over.push_back(connection);
         flows.finished += 1;
         let all = flows.finished == flows.flows.len();
+        let round = flows.epochs.get(epoch as usize).map(|_| epoch + 1);
         let mut ended = None;
         if let Some(epoch) = flows.epochs.get_mut(epoch as usize) {
             epoch.left -= 1;
@@ -214,6 +215,8 @@ impl<O: Observer> World<'_, O> {
         }
         self.endpoints[endpoint(connection, Side::Receiver)].write(0, true);
         self.tally.flow(main.then_some(sender), took);
+        let background = group.checked_sub(1);
+        self.watch.flow_ends(now, &observer::Flow { background, sender, round, bytes, took: took.to_span() });
         if let Some(ended) = ended
             && main
         {

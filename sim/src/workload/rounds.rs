@@ -4,7 +4,7 @@
 use crate::engine::Ps;
 use crate::measure::Jain;
 use crate::net::Side;
-use crate::observer::Observer;
+use crate::observer::{Flow, Observer};
 use crate::scenario::{self, Connections, Direction, Per};
 use crate::world::{Event, World, endpoint};
 
@@ -207,7 +207,8 @@ impl<O: Observer> World<'_, O> {
         let n = connection - self.groups[group as usize].first;
         let Some(rounds) = self.rounds(group) else { return };
         let took = now - rounds.started;
-        rounds.shares.add(rounds.share(n) as f64 / took.as_secs_f64());
+        let (bytes, round) = (rounds.share(n), rounds.round);
+        rounds.shares.add(bytes as f64 / took.as_secs_f64());
         rounds.remaining -= 1;
         let (over, fresh) = (rounds.remaining == 0, rounds.fresh());
         if fresh {
@@ -216,6 +217,8 @@ impl<O: Observer> World<'_, O> {
         }
         let main = self.is_main(group);
         self.tally.flow(main.then_some(n), took);
+        let background = group.checked_sub(1);
+        self.watch.flow_ends(now, &Flow { background, sender: n, round: Some(round), bytes, took: took.to_span() });
         if over {
             self.round_finished(group, took);
         }
