@@ -57,6 +57,18 @@ impl Figures {
         figures
     }
 
+    /// Figures as they might have been measured: the goodput of each curve, x and y.
+    #[cfg(test)]
+    pub(crate) fn of_goodput(curves: &[&[(f64, f64)]]) -> Self {
+        let mut figures = Self { columns: vec!["goodput_mbps".into()], rows: HashMap::new() };
+        for (curve, points) in curves.iter().enumerate() {
+            for (x, y) in *points {
+                figures.rows.entry((curve, x.to_bits())).or_default().push(vec![y.to_string()]);
+            }
+        }
+        figures
+    }
+
     /// A metric of a curve at one x; `None` when that was not run.
     #[must_use]
     pub fn at(&self, curve: usize, x: f64, metric: &str) -> Option<Spread> {

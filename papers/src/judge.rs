@@ -270,6 +270,9 @@ impl Rule {
                 let off = (got / value - 1.0).abs();
                 verdict(off <= 0.15, off <= 0.4, view.told(got))
             }
+            Self::Within { series, to, .. } | Self::NoCollapse { series, to, .. } if !view.is_whole(series, *to) => {
+                verdict(false, false, format!("nothing for some x to {to}"))
+            }
             Self::Within { series, from, to, low, high, about, .. } => {
                 let points = view.points(series);
                 let points = points.iter().filter(|point| (*from..=*to).contains(&point.0)).map(|point| point.1);
@@ -336,6 +339,12 @@ struct View<'a> {
 }
 
 impl View<'_> {
+    /// Whether a curve has a figure at every x up to `to`.
+    fn is_whole(&self, series: &str, to: f64) -> bool {
+        let points = self.points(series);
+        !points.is_empty() && points.iter().all(|(x, y)| *x > to || y.is_finite())
+    }
+
     fn points(&self, series: &str) -> Vec<(f64, f64)> {
         let curve = self.experiment.series.iter().position(|curve| curve.name == series);
         let points = curve.map(|curve| self.figures.curve(curve, self.metric)).unwrap_or_default();
@@ -456,5 +465,110 @@ mod tests {
             assert_eq!(missed(got, about) <= 1.5, within, "{got} for about {about}");
         }
         assert!(missed(1.02, 0.9).is_infinite(), "a gain is no loss");
+    }
+
+    /// The verdict of a rule on two curves, measured at 10, 20, 40 and 80.
+    fn judged(rule: &str, good: [f64; 4], bad: [f64; 4]) -> (Verdict, String) {
+        let text = format!(
+            r#"
+id = "X"
+paper = "pac"
+figure = "none"
+section = "none"
+title = "none"
+topology = "none"
+settings = []
+seeds = 1
+quick = {{ seeds = 1 }}
+scenario = {{}}
+x = {{ keys = ["senders"], values = "10,20,40,80", label = "senders" }}
+panel = [{{ metric = "goodput_mbps", label = "goodput (Mb/s)" }}]
+series = [{{ name = "good" }}, {{ name = "bad", set = ["scheme=fixed-window"] }}]
+claim = [{{ id = "1", says = "a", paper = "b", judge = {rule} }}]
+"#
+        );
+        let experiment = Experiment::parse("x.toml", &text, false).unwrap_or_else(|error| panic!("{error}"));
+        let curve = |ys: [f64; 4]| -> Vec<(f64, f64)> { [10.0, 20.0, 40.0, 80.0].into_iter().zip(ys).collect() };
+        let figures = Figures::of_goodput(&[&curve(good), &curve(bad)]);
+        let judgement = experiment.claims[0].judge.judge(&experiment, &figures);
+        (judgement.verdict, judgement.measured)
+    }
+
+    #[test]
+    fn every_rule_has_its_three_verdicts() {
+        use Verdict::{NotReproduced, Partly, Reproduced};
+        let flat = [900.0; 4];
+        let falls_at = |x: usize| -> [f64; 4] { std::array::from_fn(|i| if i < x { 900.0 } else { 90.0 }) };
+        let ends_with = |y: f64| [900.0, 900.0, 900.0, y];
+        // A rule, and for the curve `good` what makes it come out, nearly, and not at all; `bad` falls at 40.
+        let cases = [
+            (
+                r#"{ kind = "at_least", series = "good", x = 80, value = 900 }"#,
+                [ends_with(900.0), ends_with(811.0), ends_with(809.0)],
+            ),
+            (
+                r#"{ kind = "at_most", series = "good", x = 80, value = 100 }"#,
+                [ends_with(100.0), ends_with(109.0), ends_with(111.0)],
+            ),
+            (
+                r#"{ kind = "about", series = "good", x = 80, value = 1000 }"#,
+                [ends_with(1149.0), ends_with(601.0), ends_with(599.0)],
+            ),
+            (
+                r#"{ kind = "within", series = "good", from = 20, to = 80, low = 500, high = 1000 }"#,
+                [ends_with(500.0), ends_with(451.0), ends_with(449.0)],
+            ),
+            (
+                r#"{ kind = "within", series = "good", from = 20, to = 80, low = 500, high = 1000, about = true }"#,
+                [ends_with(426.0), ends_with(301.0), ends_with(299.0)],
+            ),
+            (r#"{ kind = "collapse", series = "good", at = 50 }"#, [falls_at(3), falls_at(2), falls_at(1)]),
+            (r#"{ kind = "no_collapse", series = "good", to = 80 }"#, [falls_at(4), falls_at(3), falls_at(2)]),
+            (
+                r#"{ kind = "onset", series = "good", above = 1000, at = 50 }"#,
+                [ends_with(1001.0), [900.0, 900.0, 1001.0, 1001.0], [900.0, 1001.0, 1001.0, 1001.0]],
+            ),
+            (
+                r#"{ kind = "ratio", series = "good", over = "bad", x = 80, about = 10 }"#,
+                [ends_with(1300.0), ends_with(310.0), ends_with(260.0)],
+            ),
+            (
+                r#"{ kind = "ratio", series = "good", x = 80, over_x = 10, at_least = 0.5 }"#,
+                [ends_with(450.0), ends_with(410.0), ends_with(400.0)],
+            ),
+            (
+                r#"{ kind = "ratio", series = "good", x = 80, over_x = 10, at_most = 0.5 }"#,
+                [ends_with(450.0), ends_with(490.0), ends_with(500.0)],
+            ),
+        ];
+        for (rule, curves) in cases {
+            let verdicts = curves.map(|curve| judged(rule, curve, falls_at(2)).0);
+            assert_eq!(verdicts, [Reproduced, Partly, NotReproduced], "{rule}");
+        }
+        let ranking = r#"{ kind = "ranking", order = ["good", "bad"], x = 80 }"#;
+        assert_eq!(judged(ranking, flat, falls_at(3)).0, Reproduced);
+        assert_eq!(judged(ranking, ends_with(97.1), ends_with(100.0)).0, Reproduced, "3 % apart is a tie");
+        assert_eq!(judged(ranking, ends_with(90.0), ends_with(100.0)).0, NotReproduced);
+        let grows = r#"{ kind = "collapse_grows", series = ["bad", "good"], factor = 2 }"#;
+        assert_eq!(judged(grows, falls_at(3), falls_at(2)).0, Reproduced);
+        assert_eq!(judged(grows, falls_at(2), falls_at(2)).0, Partly);
+        assert_eq!(judged(grows, flat, falls_at(2)).0, NotReproduced, "one point says nothing of growth");
+    }
+
+    #[test]
+    fn what_was_not_measured_is_not_reproduced() {
+        let missing = [900.0, 900.0, 900.0, f64::NAN];
+        for rule in [
+            r#"{ kind = "at_least", series = "good", x = 80, value = 1 }"#,
+            r#"{ kind = "at_most", series = "good", x = 80, value = 1000 }"#,
+            r#"{ kind = "about", series = "good", x = 80, value = 900 }"#,
+            r#"{ kind = "within", series = "good", from = 20, to = 80, low = 1 }"#,
+            r#"{ kind = "ratio", series = "good", x = 80, over_x = 10, at_most = 5 }"#,
+            r#"{ kind = "ranking", order = ["good", "bad"], x = 80 }"#,
+            r#"{ kind = "no_collapse", series = "good", to = 80 }"#,
+        ] {
+            let (verdict, told) = judged(rule, missing, [900.0; 4]);
+            assert_eq!(verdict, Verdict::NotReproduced, "{rule}: {told}");
+        }
     }
 }

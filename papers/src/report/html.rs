@@ -27,8 +27,8 @@ pub fn page(outcomes: &[Outcome], quick: bool) -> String {
     }
     body += "<p class=\"faint\">Every experiment is a sweep of the simulator with the settings of its paper and the same \
              defaults for what no paper says. How a claim is judged is the same for all: a bound counts as partly met when \
-             missed by up to 10 %; “about” means within 15 %, partly within 40 %; a ratio within a factor 1.5, partly 3; a \
-             number of senders at which something begins within 20 % of the sweep’s step, partly within a factor 2. A curve \
+             missed by up to 10 %; “about” means within 15 %, partly within 40 %; a ratio within a factor 1.5, partly 3, \
+             and of one near 1 its difference from 1; a number of senders at which something begins within 20 % of the sweep’s step, partly within a factor 2. A curve \
              collapses where it first has less than 80 % of the best it had.</p></header>\n";
     body += "<nav><ul>\n";
     for outcome in outcomes {

@@ -135,6 +135,11 @@ fn draw_panel(canvas: &mut Canvas, chart: &Chart, top: f64, number: usize) {
     canvas.put(format_args!("</g>\n"));
     for (index, series) in chart.series.iter().enumerate().filter(|_| bars.is_some()) {
         let (at, _) = place(chart, index);
+        if let Some(point) = series.points.first() {
+            let top = series.band.first().map_or(point.1, |band| band.1);
+            let height = y.pixel(top.max(point.1)).unwrap_or(lower);
+            canvas.text((at, height - 5.0), &brief(point.1), "text-anchor=\"middle\" font-size=\"11\"");
+        }
         canvas.text((at, lower + 18.0), &series.name, &format!("text-anchor=\"middle\" fill=\"{FAINT}\""));
     }
     legend(canvas, chart, top + ABOVE - 12.0);
@@ -168,7 +173,6 @@ fn draw_bar(canvas: &mut Canvas, series: &Series, pen: &Pen, y: &Fitted, foot: f
         "<rect x=\"{x:.1}\" y=\"{top:.1}\" width=\"{width:.1}\" height=\"{height:.1}\" fill=\"{}\"><title>{said}</title></rect>\n",
         pen.colour
     ));
-    canvas.text((at, (top - 5.0).max(0.0)), &short(point.1), "text-anchor=\"middle\" font-size=\"11\"");
     if let Some((low, high)) = series.band.first().and_then(|band| Some((y.pixel(band.0)?, y.pixel(band.1)?))) {
         canvas.line((at, low), (at, high), INK, 1.2, "");
         canvas.line((at - 5.0, low), (at + 5.0, low), INK, 1.2, "");
@@ -302,6 +306,16 @@ fn path(points: impl Iterator<Item = (f64, f64)>) -> String {
 fn short(value: f64) -> String {
     let text = label(value, if value.abs() < 10.0 { 3 } else { 1 });
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
+}
+
+/// Three digits, or all before the point.
+fn brief(value: f64) -> String {
+    let decimals = match value.abs() {
+        size if size >= 100.0 => 0,
+        size if size >= 10.0 => 1,
+        _ => 2,
+    };
+    label(value, decimals)
 }
 
 fn escape(text: &str) -> String {
