@@ -4,7 +4,9 @@
 //! Decided here: twice the smoothed gap, so that the second segment of a running transfer comes in time and a last
 //! segment is acknowledged soon after it is clear that none follows; never longer than the fixed timer would wait.
 //! Until there is an estimate the ACK goes at once. Gaps longer than the fixed timer are pauses of the application and
-//! count for nothing.
+//! count for nothing; shorter ones count as twice the estimate at most. A sender with a small window sends two or three
+//! segments and pauses for a round trip or a timeout: counted in full, these pauses would bring the timer to where the
+//! fixed one is, and the sender's fine timeout would fire before the ACK has left (incast of 64 servers: 395 Mb/s).
 
 use crate::units::{Span, Time};
 
@@ -22,7 +24,11 @@ impl Adaptive {
         if let Some(last) = self.last.replace(now) {
             let gap = now.since(last).0;
             if gap <= longest.0 {
-                self.gap_8 = if self.gap_8 == 0 { (gap * 8).max(1) } else { self.gap_8 - self.gap_8 / 8 + gap };
+                let smoothed = self.gap_8 / 8;
+                self.gap_8 = match smoothed {
+                    0 => (gap * 8).max(8),
+                    _ => self.gap_8 - smoothed + gap.min(2 * smoothed),
+                };
             }
         }
     }
@@ -56,6 +62,20 @@ mod tests {
         }
         let slower = adaptive.delay(FIXED);
         assert!(slower > Span::micros(990) && slower <= Span::millis(1), "{slower}");
+    }
+
+    #[test]
+    fn pauses_between_small_windows_hardly_count() {
+        let mut adaptive = Adaptive::default();
+        let mut now = Time(1);
+        for _ in 0..200 {
+            // Two segments, then a pause of a millisecond.
+            adaptive.handle_arrival(now, FIXED);
+            now += Span::micros(12);
+            adaptive.handle_arrival(now, FIXED);
+            now += Span::millis(1);
+        }
+        assert!(adaptive.delay(FIXED) < Span::micros(200), "{}", adaptive.delay(FIXED));
     }
 
     #[test]

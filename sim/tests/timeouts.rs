@@ -48,6 +48,11 @@ fn delayed_acks_cost_and_the_adaptive_timer_less() {
     let adaptive = run("\"40ms\"\ntcp.delayed_ack_adaptive = true");
     assert!(standard < short && standard < off, "{off:.0} {short:.0} {standard:.0}");
     assert!(adaptive > standard, "{adaptive:.0} and {standard:.0}");
+    // Windows of a few segments, and pauses between them: the adaptive timer must not follow the pauses.
+    let crowd =
+        |more: &str| incast(64, &format!("tcp.rto_min = \"200us\"\ntcp.delayed_ack = \"40ms\"\n{more}")).goodput_mbps;
+    let (standard, adaptive) = (crowd(""), crowd("tcp.delayed_ack_adaptive = true"));
+    assert!(adaptive > 1.3 * standard, "{adaptive:.0} and {standard:.0}");
 }
 
 #[test]
