@@ -121,6 +121,37 @@ fn what_windows_hold_beyond_the_pipe_waits_in_the_queue_and_the_link_never_idles
 }
 
 #[test]
+fn a_constant_overload_fills_the_queue_at_the_excess_and_then_loses_it() {
+    // Two applications write 600 Mb/s each, whose windows stop neither: R on the wire towards a link of C. The queue grows
+    // by R - C, without its preambles and gaps, until the buffer is full.
+    let overload = |buffer: Capacity, stop: Span| {
+        let long = Long { stop: Some(stop), rate: Some(Rate(600_000_000)), ..Long::default() };
+        let mut scenario = Scenario { senders: 2, workload: Workload::Long(long), ..Scenario::default() };
+        scenario.switch.buffer = buffer;
+        scenario.tcp.initial_window = 10_000;
+        scenario.tcp.rwnd = 100_000_000;
+        scenario.tcp.rto_min = Span::secs(1);
+        simulate(&scenario)
+    };
+    let in_buffer = 1e6 / 8.0 * 1_518.0 / 1_538.0;
+    let excess = (1_200.0 * 1_538.0 / 1_460.0 - 1_000.0) * in_buffer;
+    // What the link does not send during the handshake, one RTT, stands in the queue from the beginning.
+    let handshake = 1_000.0 * in_buffer * 120e-6;
+    for millis in [10, 20, 40] {
+        let report = overload(Capacity::Unlimited, Span::millis(millis));
+        let (max, expected) = (report.queue_bytes.max as f64, handshake + excess * millis as f64 / 1e3);
+        assert!(near(max, expected, 0.01), "{millis} ms: {max} is not {expected}");
+        assert_eq!((report.drops, report.rto_timeouts), (0, 0));
+    }
+    // With 96 KB, nothing is lost for as long as that takes to fill, and something soon after.
+    let full = (96_000.0 - handshake) / excess * 1e6;
+    #[expect(clippy::cast_sign_loss, reason = "some hundred microseconds")]
+    let drops = |micros: f64| overload(Capacity::Bytes(96_000), Span::micros(micros as u64)).drops;
+    assert_eq!(drops(full * 0.9), 0);
+    assert!(drops(full * 1.1) > 0);
+}
+
+#[test]
 fn gating_acks_stretches_the_round_trip_to_n_w_over_c() {
     // PAC Eq. 9: the windows do not fit the buffer, so ACKs wait: RTT >= N W / C.
     let (senders, window) = (100, 4);
