@@ -174,7 +174,8 @@ fn describe(packet: &Packet, known: &Known<'_>) -> observer::Packet {
         ect: packet.is(Packet::ECT),
         sack: packet.sack,
         sack_blocks: packet.sack_len,
-        id: packet.seq.0 as u16 ^ packet.ack.0 as u16,
+        // A probe names its connection by the opener's port.
+        id: if packet.is(Packet::PROBE) { from.port } else { packet.seq.0 as u16 ^ packet.ack.0 as u16 },
         retransmission: packet.is(Packet::RETRANSMISSION),
         probe: packet.is(Packet::PROBE),
         count: (known.field > 0).then_some((known.field, packet.senders)),

@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use ackgate_control::segment::Flags;
 use ackgate_control::units::{Span, Time};
 use ackgate_sim::observer::{DropReason, Interface, InterfaceKind, Nobody, Observer, Packet, Point, Way};
 use ackgate_sim::scenario::{Connections, Core, Direction, LeafSpine, Rounds, Scenario, Scheme, Topology, Workload};
@@ -150,4 +151,34 @@ fn each_new_connection_is_hashed_over_the_spines_and_keeps_its_way() {
     }
     let both = |round| spines.seen[&(0, round, true)] == spines.seen[&(0, round, false)];
     assert!((1..=12).any(|round| !both(round)), "both directions always share a spine");
+}
+
+/// Ports in the identification of probes, and ports of the SYNs that follow them.
+#[derive(Default)]
+struct Probes {
+    named: HashSet<(u32, u16)>,
+    opened: HashSet<(u32, u16)>,
+}
+
+impl Observer for Probes {
+    fn packet(&mut self, _: Time, _: Point, _: Way, packet: &Packet) {
+        if packet.probe {
+            self.named.insert((packet.from.host, packet.id));
+        } else if packet.segment.flags.has(Flags::SYN) && !packet.segment.flags.has(Flags::ACK) {
+            self.opened.insert((packet.from.host, packet.from.port));
+        }
+    }
+}
+
+#[test]
+fn hwatchs_probes_name_the_connection_that_is_opened_next() {
+    for direction in [Direction::Push, Direction::Pull] {
+        let workload = Rounds { connections: Connections::Fresh, direction, ..Rounds::default() };
+        let workload = Workload::Rounds(workload);
+        let scenario = Scenario { senders: 6, rounds: 2, scheme: Scheme::Hwatch, workload, ..Scenario::default() };
+        let mut probes = Probes::default();
+        ackgate_sim::run(&scenario, &mut probes).expect("it runs");
+        assert!(probes.named.len() >= 6);
+        assert_eq!(probes.named, probes.opened, "{direction:?}");
+    }
 }
