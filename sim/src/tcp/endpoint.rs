@@ -202,6 +202,14 @@ impl Endpoint {
             && self.sender.is_quiet(config)
     }
 
+    /// Whether another segment may follow the one just polled. Nothing follows an ACK that goes alone: it went because
+    /// there was no data to send; unless it was early, or asking for data again may have another answer.
+    #[inline]
+    #[must_use]
+    pub fn has_more_after(&self, packet: &Packet) -> bool {
+        packet.is_numbered() || self.receiver.ack_now || self.sender.more_timers
+    }
+
     /// Writes the next segment to send into `packet` and returns true; false when nothing may be sent now. To be called
     /// until then. Only what stands in headers is written.
     #[inline(always)]

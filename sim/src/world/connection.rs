@@ -18,9 +18,10 @@ pub(crate) struct Connection {
     /// Host of the shim on each side, [`NIL`] where there is none, and the number that the shim knows it by.
     pub(super) shim: [u32; 2],
     pub(super) known_as: [FlowId; 2],
-    /// Its packets in the network: how many, and each side's newest that takes up sequence numbers.
+    /// Its packets in the network.
     pub(crate) alive: u32,
-    pub(super) newest: [u32; 2],
+    /// The first of each side's packets that a scheme holds.
+    pub(super) held: [u32; 2],
     pub(crate) route: u32,
     pub(crate) group: u16,
     pub(super) config: u16,
@@ -35,38 +36,13 @@ impl<O: Observer> World<'_, O> {
         let number = u32::try_from(self.connections.len()).expect("fewer than 2^28 connections");
         let (shim, known_as) = (host.map(|host| self.shim_at(host)), host.map(|host| self.introduce(number, host)));
         let connection =
-            Connection { path, host, shim, known_as, alive: 0, newest: [NIL; 2], route, group, config: group, life: 0 };
+            Connection { path, host, shim, known_as, alive: 0, held: [NIL; 2], route, group, config: group, life: 0 };
         self.connections.push(connection);
         for _ in 0..2 {
             let iss = self.random.numbers.bits() as u32;
             self.endpoints.push(Endpoint::new(&self.configs[usize::from(group)], iss));
         }
         number
-    }
-
-    /// A packet is in the network from now on.
-    #[inline]
-    pub(super) fn enters(&mut self, handle: u32) {
-        let packet = &self.slab[handle];
-        let (from, numbered) = (packet.from, packet.is_numbered());
-        let connection = &mut self.connections[packet.flow as usize];
-        connection.alive += 1;
-        if numbered {
-            self.slab.link(handle, &mut connection.newest[from as usize]);
-        }
-    }
-
-    /// A packet is no longer in the network; its connection, which it still may be looked at with.
-    #[inline]
-    pub(super) fn leaves(&mut self, handle: u32) -> &Connection {
-        let packet = &self.slab[handle];
-        let (from, numbered) = (packet.from, packet.is_numbered());
-        let connection = &mut self.connections[packet.flow as usize];
-        connection.alive -= 1;
-        if numbered {
-            self.slab.unlink(handle, &mut connection.newest[from as usize]);
-        }
-        connection
     }
 
     /// The shim of a host.

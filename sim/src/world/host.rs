@@ -21,34 +21,35 @@ impl<O: Observer> World<'_, O> {
     #[inline]
     pub(super) fn deliver(&mut self, handle: u32) {
         let now = self.now;
-        let packet = &self.slab[handle];
-        let (flow, side) = (packet.flow, packet.from.peer());
         self.tally.arrived += 1;
-        let connection = *self.leaves(handle);
+        let Packet { flow, from, bits, .. } = self.slab[handle];
+        let side = from.peer();
+        let connection = &self.connections[flow as usize];
         let (shim, known_as) = (connection.shim[side as usize], connection.known_as[side as usize]);
-        prefetch(&self.channels, first_channel(connection.host[side as usize]));
-        // An answer goes along this path and out of the port towards the peer.
-        prefetch(&self.paths, connection.path[side as usize] as usize);
-        prefetch(&self.channels, first_channel(connection.host[side.peer() as usize]) + 1);
-        let (life, group, config) = (connection.life, connection.group, connection.config);
-        if self.slab[handle].is(Packet::PROBE) {
+        if bits & Packet::PROBE != 0 {
             self.deliver_probe(handle, shim, known_as);
             return;
         }
         if shim != NIL {
-            self.show_to_shim(handle, shim, known_as, config);
+            self.show_to_shim(handle, shim, known_as, connection.config);
         }
-        let packet = &mut self.slab[handle];
-        if packet.life != life {
-            // Of a connection that is no more: a real host would answer with a reset, which nobody awaits.
-            self.slab.remove(handle);
-        } else {
-            let config = &self.configs[usize::from(config)];
+        let packet = &self.slab[handle];
+        let connection = &mut self.connections[flow as usize];
+        connection.alive -= 1;
+        if self.look_ahead {
+            prefetch(&self.channels, first_channel(connection.host[side as usize]));
+            // An answer goes along this path and out of the port towards the peer.
+            prefetch(&self.paths, connection.path[side as usize] as usize);
+            prefetch(&self.channels, first_channel(connection.host[side.peer() as usize]) + 1);
+        }
+        if packet.life == connection.life {
+            let config = &self.configs[usize::from(connection.config)];
             let e = endpoint(flow, side);
             let arrived = self.endpoints[e].handle_segment(now, packet, config, &mut self.random.timeout);
             if packet.payload > 0 && side == Side::Receiver {
                 self.tally.data_arrived += 1;
             }
+            let group = connection.group;
             self.slab.remove(handle);
             if let Some(rtt) = arrived.rtt
                 && side == Side::Sender
@@ -65,6 +66,9 @@ impl<O: Observer> World<'_, O> {
             if O::ENABLED && side == Side::Sender && arrived.acked > 0 {
                 self.watch.congestion(now, flow, &congestion(&self.endpoints[e].sender));
             }
+        } else {
+            // Of a connection that is no more: a real host would answer with a reset, which nobody awaits.
+            self.slab.remove(handle);
         }
         self.drain_shim(shim);
     }
@@ -72,10 +76,12 @@ impl<O: Observer> World<'_, O> {
     /// A scheme's probe is for the scheme at the other end.
     #[cold]
     fn deliver_probe(&mut self, handle: u32, shim: u32, known_as: FlowId) {
+        let Packet { flow, bits, .. } = self.slab[handle];
         if shim != NIL {
-            let ce = self.slab[handle].is(Packet::CE);
+            let ce = bits & Packet::CE != 0;
             self.shims[shim as usize].policy().handle_probe(self.now.to_time(), known_as, ce);
         }
+        self.connections[flow as usize].alive -= 1;
         self.slab.remove(handle);
         self.drain_shim(shim);
     }
@@ -103,7 +109,7 @@ impl<O: Observer> World<'_, O> {
         }
     }
 
-    /// Sends an endpoint's next segment, if it may send one now.
+    /// Sends an endpoint's next segment, if it may send one now; returns whether there may be another.
     #[inline]
     fn transmit(&mut self, e: usize) -> bool {
         let endpoint = &mut self.endpoints[e];
@@ -117,13 +123,14 @@ impl<O: Observer> World<'_, O> {
         if !endpoint.poll_transmit(self.now, config, &mut self.random.timeout, packet) {
             return false;
         }
+        let more = endpoint.has_more_after(packet);
         packet.flow = (e / 2) as u32;
         packet.from = from;
         packet.life = connection.life;
         packet.hop = connection.path[from as usize];
+        connection.alive += 1;
         let (shim, known_as) = (connection.shim[from as usize], connection.known_as[from as usize]);
         let handle = self.slab.claim();
-        self.enters(handle);
         if self.look_ahead {
             self.slab.prefetch_vacant();
             if from == Side::Receiver {
@@ -131,7 +138,7 @@ impl<O: Observer> World<'_, O> {
             }
         }
         self.emit(handle, shim, known_as);
-        true
+        more
     }
 
     /// An endpoint's timer event: perhaps its deadline has moved on since.
@@ -158,11 +165,19 @@ impl<O: Observer> World<'_, O> {
         self.output(e);
     }
 
-    /// Whether a copy of an endpoint's segment at `offset` is still on its way.
+    /// Whether a copy of an endpoint's segment at `offset` is still on its way, or held by a scheme.
     fn in_network(&self, e: usize, offset: u64) -> bool {
-        let connection = &self.connections[e / 2];
-        let number = self.endpoints[e].sender.number(offset);
-        self.slab.list(connection.newest[e % 2]).any(|packet| packet.life == connection.life && packet.carries(number))
+        let Connection { alive, path, held, life, .. } = self.connections[e / 2];
+        if alive == 0 {
+            return false;
+        }
+        let (number, from) = (self.endpoints[e].sender.number(offset), e % 2);
+        let hops = self.paths[path[from] as usize..].iter().take_while(|hop| hop.channel != NIL);
+        hops.map(|hop| self.channels[hop.channel as usize].head())
+            .chain([held[from]])
+            .flat_map(|first| self.slab.list(first))
+            .filter(|packet| packet.flow as usize == e / 2 && packet.from as usize == from && packet.life == life)
+            .any(|packet| packet.carries(number))
     }
 
     /// Opens a connection from the side that its workload wants.

@@ -18,9 +18,21 @@ pub(super) struct Line {
 }
 
 impl<O: Observer> World<'_, O> {
+    /// As [`forward`](Self::forward), where a port may not take the packet yet.
+    #[inline(never)]
+    pub(super) fn forward_if_admitted(&mut self, index: u32) {
+        let handle = self.channels[index as usize].head();
+        let Packet { next, hop, .. } = self.slab[handle];
+        if self.admitted(index, handle, next) {
+            self.follow(index, Event::Forward);
+            self.inject_now(handle);
+            self.call_next(self.paths[hop as usize].channel);
+        }
+    }
+
     /// IEEE 802.3x: whether a port takes the frame that a channel brings. If not, the channel is paused and waits for its
     /// turn.
-    pub(super) fn admitted(&mut self, index: u32, handle: u32, next: u32) -> bool {
+    fn admitted(&mut self, index: u32, handle: u32, next: u32) -> bool {
         let Packet { hop, .. } = self.slab[handle];
         let port = self.paths[hop as usize].channel;
         let line = &mut self.waiters[port as usize];
@@ -55,7 +67,7 @@ impl<O: Observer> World<'_, O> {
 
     /// The first of those that wait for a port tries when there is room for its frame; while the port is paused itself,
     /// that is not known.
-    pub(super) fn call_next(&mut self, port: u32) {
+    fn call_next(&mut self, port: u32) {
         let line = &mut self.waiters[port as usize];
         let Some(&waiter) = line.channels.front() else { return };
         if line.called {

@@ -41,19 +41,43 @@ impl<O: Observer> World<'_, O> {
                 let channel = self.paths[self.slab[handle].hop as usize].channel;
                 self.discard(self.now, handle, channel, DropReason::Scheme);
             }
-            Verdict::Hold => {
-                self.slab[handle].arrival = self.now;
-                slot.held += 1;
-                self.tally.hold(slot.held);
-            }
+            Verdict::Hold => self.hold(shim, handle),
             Verdict::Split(edit) => {
-                self.slab[handle].arrival = self.now;
-                slot.held += 1;
-                self.tally.hold(slot.held);
+                self.hold(shim, handle);
                 self.split(handle, edit);
             }
         }
         self.drain_shim(shim);
+    }
+
+    /// A scheme keeps a packet back.
+    fn hold(&mut self, shim: u32, handle: u32) {
+        let slot = &mut self.shims[shim as usize];
+        slot.held += 1;
+        self.tally.hold(slot.held);
+        let packet = &mut self.slab[handle];
+        packet.arrival = self.now;
+        let first = &mut self.connections[packet.flow as usize].held[packet.from as usize];
+        packet.next = std::mem::replace(first, handle);
+    }
+
+    /// A scheme lets go of a packet.
+    fn let_go(&mut self, shim: u32, handle: u32) {
+        self.shims[shim as usize].held -= 1;
+        let Packet { next, flow, from, .. } = self.slab[handle];
+        let first = &mut self.connections[flow as usize].held[from as usize];
+        if *first == handle {
+            *first = next;
+            return;
+        }
+        let mut before = *first;
+        while let Some(packet) = self.slab.get_mut(before) {
+            if packet.next == handle {
+                packet.next = next;
+                return;
+            }
+            before = packet.next;
+        }
     }
 
     /// Does what a scheme wants done with held packets now, and sets its timer; nothing where there is no scheme.
@@ -82,14 +106,14 @@ impl<O: Observer> World<'_, O> {
             };
             match action {
                 Action::Release(PacketId(handle), edit) => {
-                    slot.held -= 1;
+                    self.let_go(host, handle);
                     let packet = &mut self.slab[handle];
                     apply(edit, packet);
                     self.tally.hold_time.record((self.now - packet.arrival).0 / 1_000);
                     self.inject_now(handle);
                 }
                 Action::Discard(PacketId(handle)) => {
-                    slot.held -= 1;
+                    self.let_go(host, handle);
                     let channel = self.paths[self.slab[handle].hop as usize].channel;
                     self.discard(self.now, handle, channel, DropReason::Scheme);
                 }
@@ -108,29 +132,26 @@ impl<O: Observer> World<'_, O> {
         let mut packet = self.slab[handle];
         let flow = packet.flow as usize;
         let config = &self.configs[usize::from(self.connections[flow].config)];
-        let (header, wscale) = (config.header, config.wscale);
-        self.leaves(handle);
-        self.slab[handle].become_bare_ack(header, wscale);
-        self.enters(handle);
+        self.slab[handle].become_bare_ack(config.header, config.wscale);
         apply(edit, &mut packet);
         self.tally.hold_time.record((self.now - packet.arrival).0 / 1_000);
         self.tally.sent += 1;
+        self.connections[flow].alive += 1;
         let sent_on = self.slab.insert(packet);
-        self.enters(sent_on);
         self.inject_now(sent_on);
     }
 
     /// Sends a scheme's probe along a flow's path.
     fn probe(&mut self, host: u32, flow: u32) {
-        let connection = &self.connections[flow as usize];
+        let connection = &mut self.connections[flow as usize];
         let from = if connection.shim[Side::Sender as usize] == host { Side::Sender } else { Side::Receiver };
         let header = self.configs[usize::from(connection.config)].header;
         let bits = Packet::PROBE | Packet::ECT;
         let hop = connection.path[from as usize];
+        connection.alive += 1;
         self.tally.sent += 1;
         let packet = Packet { flow, from, hop, header, bits, life: connection.life, ..Packet::default() };
         let handle = self.slab.insert(packet);
-        self.enters(handle);
         self.inject_now(handle);
     }
 

@@ -24,26 +24,20 @@ impl<O: Observer> World<'_, O> {
     /// The oldest packet on a channel is at a switch.
     #[inline]
     pub(super) fn forward(&mut self, index: u32) {
-        let handle = self.channels[index as usize].head();
-        let Packet { next, hop, .. } = self.slab[handle];
-        if !self.waiters.is_empty() && !self.admitted(index, handle, next) {
-            return;
-        }
-        self.follow(index, next, Event::Forward);
-        self.inject(self.now, handle);
-        if !self.waiters.is_empty() {
-            self.call_next(self.paths[hop as usize].channel);
+        if self.waiters.is_empty() {
+            let handle = self.follow(index, Event::Forward);
+            self.inject(self.now, handle);
+        } else {
+            self.forward_if_admitted(index);
         }
     }
 
     /// The oldest packet on a channel is at its host.
     #[inline]
     pub(super) fn arrive(&mut self, index: u32) {
-        let handle = self.channels[index as usize].head();
-        let next = self.slab[handle].next;
-        self.follow(index, next, Event::Deliver);
-        if self.look_ahead && next != NIL {
-            self.fetch_ahead(next);
+        let handle = self.follow(index, Event::Deliver);
+        if self.look_ahead {
+            self.fetch_ahead(self.channels[index as usize].head());
         }
         self.deliver(handle);
     }
@@ -51,19 +45,26 @@ impl<O: Observer> World<'_, O> {
     /// Has brought near what a packet will touch that is to arrive at its host after the one at hand.
     #[inline]
     fn fetch_ahead(&self, handle: u32) {
+        if handle == NIL {
+            return;
+        }
         let Packet { next, flow, from, .. } = self.slab[handle];
         prefetch_all(&self.endpoints, endpoint(flow, from.peer()), ENDPOINT_LINES);
         prefetch(&self.connections, flow as usize);
         self.slab.prefetch(next);
     }
 
-    /// After the oldest packet on a channel comes the one behind it, if there is one.
+    /// Takes the oldest packet off a channel; the one behind it is the next to arrive, if there is one.
     #[inline(always)]
-    fn follow(&mut self, index: u32, next: u32, event: Event) {
-        self.channels[index as usize].advance(next);
+    pub(super) fn follow(&mut self, index: u32, event: Event) -> u32 {
+        let channel = &mut self.channels[index as usize];
+        let handle = channel.head();
+        let next = self.slab[handle].next;
+        channel.advance(next);
         if next != NIL {
             self.events.push(self.slab[next].arrival, event.at(index));
         }
+        handle
     }
 
     /// As [`inject`](Self::inject), for those who seldom do it.
@@ -76,15 +77,15 @@ impl<O: Observer> World<'_, O> {
     #[inline(always)]
     pub(super) fn inject(&mut self, now: Ps, handle: u32) {
         let mut at = now;
-        let (index, then, mut arrival) = loop {
+        loop {
             let packet = &mut self.slab[handle];
             let Hop { channel: index, then } = self.paths[packet.hop as usize];
             packet.hop += 1;
             let channel = &mut self.channels[index as usize];
-            let offered = match channel.send_at_once(at, packet) {
-                Some(offer) => Ok(offer),
-                None if channel.is_plain() => channel.wait(at, packet, &mut self.random.queue),
-                None => self.queue(index, at, handle),
+            let (offered, packet, channel) = match channel.send_at_once(at, packet) {
+                Some(offer) => (Ok(offer), packet, channel),
+                None if channel.is_plain() => (channel.wait(at, packet, &mut self.random.queue), packet, channel),
+                None => (self.queue(index, at, handle), &mut self.slab[handle], &mut self.channels[index as usize]),
             };
             let offer = match offered {
                 Ok(offer) => offer,
@@ -93,28 +94,27 @@ impl<O: Observer> World<'_, O> {
                     return;
                 }
             };
+            if then != Then::Eager {
+                let (mut arrival, mut event) = (offer.arrival, Event::Forward);
+                if then == Then::Host {
+                    arrival += self.host_delay + Ps(self.random.processing.up_to(self.host_jitter.0));
+                    arrival = channel.in_order(arrival);
+                    event = Event::Deliver;
+                }
+                packet.arrival = arrival;
+                packet.next = NIL;
+                match channel.append(handle) {
+                    NIL => self.events.push(arrival, event.at(index)),
+                    before => self.slab[before].next = handle,
+                }
+            }
             if O::ENABLED {
                 self.show(&offer, index, at, handle);
             }
             if then != Then::Eager {
-                break (index, then, offer.arrival);
+                return;
             }
             at = offer.arrival;
-        };
-        let channel = &mut self.channels[index as usize];
-        let mut event = Event::Forward;
-        if then == Then::Host {
-            arrival += self.host_delay + Ps(self.random.processing.up_to(self.host_jitter.0));
-            arrival = channel.in_order(arrival);
-            event = Event::Deliver;
-        }
-        let before = channel.append(handle);
-        let packet = &mut self.slab[handle];
-        packet.arrival = arrival;
-        packet.next = NIL;
-        match before {
-            NIL => self.events.push(arrival, event.at(index)),
-            before => self.slab[before].next = handle,
         }
     }
 
@@ -156,7 +156,7 @@ impl<O: Observer> World<'_, O> {
         } else {
             self.tally.dropped += 1;
         }
-        self.leaves(handle);
+        self.connections[self.slab[handle].flow as usize].alive -= 1;
         self.slab.remove(handle);
     }
 }
