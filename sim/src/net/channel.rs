@@ -68,15 +68,13 @@ pub struct Counters {
 
 /// A queue, a transmitter and a wire.
 ///
-/// The first cache line is all that a frame touches that finds the channel idle, as most do.
+/// One cache line: all that a frame touches that finds the channel idle, as most do.
 #[repr(C, align(64))]
 pub struct Channel {
     /// Time of one byte on the wire in 2^-20 ps.
     byte_time: u64,
     delay: Ps,
     free_at: Ps,
-    /// Latest arrival at the far end: processing jitter never reorders.
-    last_arrival: Ps,
     /// Bytes and frames sent.
     bytes: u64,
     frames: u64,
@@ -90,8 +88,10 @@ pub struct Channel {
     pub eager: bool,
     /// A frame that finds the transmitter free is always taken, unmarked: there is no pool, no average, no pause.
     plain: bool,
-    queue: Queue,
+    queue: Box<Queue>,
 }
+
+const _: () = assert!(size_of::<Channel>() == 64);
 
 /// What frames that have to wait need.
 struct Queue {
@@ -130,7 +130,6 @@ impl Channel {
             byte_time: u64::try_from(byte_time).unwrap_or(u64::MAX),
             delay: Ps::from_span(config.delay),
             free_at: Ps::ZERO,
-            last_arrival: Ps::ZERO,
             bytes: 0,
             frames: 0,
             tail: NIL,
@@ -139,7 +138,7 @@ impl Channel {
             min_frame: config.min_frame,
             eager: false,
             plain: !config.count_transmitting && config.pool.is_none(),
-            queue: Queue {
+            queue: Box::new(Queue {
                 capacity: config.capacity,
                 pool: config.pool,
                 count_transmitting: config.count_transmitting,
@@ -149,7 +148,7 @@ impl Channel {
                 waiting_bytes: 0,
                 paused_at: None,
                 counters: Counters::default(),
-            },
+            }),
         }
     }
 
@@ -337,13 +336,6 @@ impl Channel {
             entry.until += length;
         }
         self.queue.counters.byte_ns += u128::from(self.queue.waiting_bytes) * u128::from(length.0 / 1_000);
-    }
-
-    /// Puts off an arrival so that it is not before those ahead of it.
-    #[inline]
-    pub(crate) fn in_order(&mut self, arrival: Ps) -> Ps {
-        self.last_arrival = self.last_arrival.max(arrival);
-        self.last_arrival
     }
 
     /// Frames on the way: oldest.

@@ -82,10 +82,10 @@ impl<O: Observer> World<'_, O> {
             let Hop { channel: index, then } = self.paths[packet.hop as usize];
             packet.hop += 1;
             let channel = &mut self.channels[index as usize];
-            let (offered, packet, channel) = match channel.send_at_once(at, packet) {
-                Some(offer) => (Ok(offer), packet, channel),
-                None if channel.is_plain() => (channel.wait(at, packet, &mut self.random.queue), packet, channel),
-                None => (self.queue(index, at, handle), &mut self.slab[handle], &mut self.channels[index as usize]),
+            let (offered, channel) = match channel.send_at_once(at, packet) {
+                Some(offer) => (Ok(offer), channel),
+                None if channel.is_plain() => (channel.wait(at, packet, &mut self.random.queue), channel),
+                None => (self.queue(index, at, handle), &mut self.channels[index as usize]),
             };
             let offer = match offered {
                 Ok(offer) => offer,
@@ -98,15 +98,20 @@ impl<O: Observer> World<'_, O> {
                 let (mut arrival, mut event) = (offer.arrival, Event::Forward);
                 if then == Then::Host {
                     arrival += self.host_delay + Ps(self.random.processing.up_to(self.host_jitter.0));
-                    arrival = channel.in_order(arrival);
                     event = Event::Deliver;
                 }
-                packet.arrival = arrival;
-                packet.next = NIL;
                 match channel.append(handle) {
                     NIL => self.events.push(arrival, event.at(index)),
-                    before => self.slab[before].next = handle,
+                    before => {
+                        let before = &mut self.slab[before];
+                        before.next = handle;
+                        // Processing jitter never reorders.
+                        arrival = if then == Then::Host { arrival.max(before.arrival) } else { arrival };
+                    }
                 }
+                let packet = &mut self.slab[handle];
+                packet.arrival = arrival;
+                packet.next = NIL;
             }
             if O::ENABLED {
                 self.show(&offer, index, at, handle);
