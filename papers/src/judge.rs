@@ -282,11 +282,7 @@ impl Rule {
                         && high.is_none_or(|high| most <= high + by * high.abs())
                 };
                 let (full, part) = if *about { (0.15, 0.4) } else { (0.0, 0.1) };
-                verdict(
-                    wider(full),
-                    wider(part),
-                    format!("{} to {} for x from {from} to {to}", number(least), number(most)),
-                )
+                verdict(wider(full), wider(part), told_within(least, most, *from, *to))
             }
             Self::Collapse { series, at, .. } => view.begins(view.collapse(series), *at, "collapses"),
             Self::Onset { series, above, at, .. } => {
@@ -440,6 +436,13 @@ fn step(points: &[(f64, f64)], is: impl Fn(f64, f64) -> bool) -> Option<(f64, f6
         before = *x;
     }
     None
+}
+
+/// The range of a curve over a stretch of its axis, either of which may be a point.
+fn told_within(least: f64, most: f64, from: f64, to: f64) -> String {
+    let (least, most) = (number(least), number(most));
+    let range = if least == most { least } else { format!("{least} to {most}") };
+    if from < to { format!("{range} for x from {from} to {to}") } else { format!("{range} at {to}") }
 }
 
 /// Three significant digits, whole numbers from 100.

@@ -65,6 +65,9 @@ fn a_figure_is_found_in_the_experiment_that_covers_it() {
     assert!(error.starts_with("VAS-F10 is not run: ") && error.contains("Los Alamos"), "{error}");
 }
 
+const SERIES: &str = "[[series]]";
+const VIEW: &str = "[[view]]\nkind = \"course\"\nof = \"bottleneck_mbps\"\nlabel = \"data\"\nx = 8\nbin_ms = 1\n";
+
 /// The text of PAC-F13 with one change, and what is said of it.
 fn refusal(from: &str, to: &str) -> String {
     let (_, text) = catalogue::FILES.iter().find(|(name, _)| *name == "pac-f13.toml").expect("it is there");
@@ -86,6 +89,11 @@ fn wrong_files_are_refused_with_file_line_and_key() {
         ("kind = \"no_collapse\"", "kind = \"none\"", "key `claim.0.judge.kind`: unknown name `none`"),
         ("name = \"DCTCP\"", "name = \"PAC\"", "key `series.1.name`: `PAC` names two series"),
         ("8..40:4", "40..8:4", "key `x.values`:"),
+        (SERIES, &format!("{VIEW}series = [\"CAP\"]\n{SERIES}"), "key `view.0`: `CAP` is no series"),
+        (SERIES, &format!("{VIEW}span_ms = [5, 5]\n{SERIES}"), "key `view.0`: `span_ms` runs from 5 to 5"),
+        (SERIES, &format!("{VIEW}set = [\"tcp.mss=0\"]\n{SERIES}"), "key `view.0`: "),
+        (SERIES, &format!("{}\n{SERIES}", VIEW.replace("bottleneck_mbps", "bottleneck")), "unknown name `bottleneck`"),
+        (SERIES, &format!("{}\n{SERIES}", VIEW.replace("bin_ms = 1", "bin_ms = 0")), "key `view.0`: `bin_ms` is 0"),
     ];
     for (from, to, expected) in cases {
         let error = refusal(from, to);
