@@ -255,8 +255,11 @@ fn keys() -> anyhow::Result<()> {
     print(&ackgate_sim::output::table::table(&head, &rows))
 }
 
-/// Whether a file can be written, without touching what is in it.
+/// Whether a file can be written, without touching what is in it. Pipes are not tried: their readers would see an end.
 fn writable(path: &Path) -> anyhow::Result<()> {
+    if fs::metadata(path).is_ok_and(|known| !known.is_file() && !known.is_dir()) {
+        return Ok(());
+    }
     let opened = File::options().create(true).append(true).open(path);
     opened.map(|_| ()).with_context(|| format!("{} cannot be written", path.display()))
 }

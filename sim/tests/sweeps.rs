@@ -111,6 +111,28 @@ fn rows_of_another_sweep_are_not_overwritten() {
     }
 }
 
+#[cfg(unix)]
+#[test]
+fn only_a_file_takes_rows_and_a_link_to_one_stays_a_link() {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    use std::os::unix::net::UnixListener;
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("socket");
+    let _listener = UnixListener::bind(&socket).unwrap();
+    for path in [socket.as_path(), folder.path(), Path::new("/dev/full")] {
+        let error = sweep_into(path, Shard::WHOLE, 1).unwrap_err();
+        assert!(error.is_refusal() && error.to_string().contains("is not a regular file"), "{error}");
+    }
+    let (file, link) = (folder.path().join("rows.csv"), folder.path().join("link.csv"));
+    fs::write(&file, "").unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o640)).unwrap();
+    symlink("rows.csv", &link).unwrap();
+    assert_eq!(sweep_into(&link, Shard::WHOLE, 1).unwrap().len(), 42);
+    assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+    assert_eq!(fs::read_to_string(&file).unwrap().lines().count(), 43);
+    assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o640);
+}
+
 #[test]
 fn a_failing_run_keeps_the_rows_before_it() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,6 +1,8 @@
 //! Flow arrivals from a file, for [`Workload::Trace`].
 
 use std::collections::HashMap;
+use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -11,6 +13,9 @@ use super::{Arrival, Scenario, Trace, Workload};
 
 /// The columns, in this order, that the first line must name.
 const HEADER: &str = "start_us,sender,bytes";
+
+/// Bytes of a file at most, some thirty million flows.
+const MAX_FILE: u64 = 512 << 20;
 
 /// Files that have been read, by path.
 #[derive(Clone, Debug, Default)]
@@ -68,8 +73,12 @@ fn known_senders(trace: &Trace, senders: u32, folder: &Path) -> Result<(), Strin
 }
 
 fn parse_file(path: &Path) -> Result<Vec<(usize, Arrival)>, String> {
-    let text = std::fs::read_to_string(path);
-    let text = text.map_err(|error| format!("{} cannot be read: {error}", path.display()))?;
+    let mut text = String::new();
+    let read = File::open(path).and_then(|file| file.take(MAX_FILE + 1).read_to_string(&mut text));
+    read.map_err(|error| format!("{} cannot be read: {error}", path.display()))?;
+    if text.len() as u64 > MAX_FILE {
+        return Err(format!("{} is longer than {} MiB", path.display(), MAX_FILE >> 20));
+    }
     parse(&text).map_err(|(line, problem)| format!("{}:{line}: {problem}", path.display()))
 }
 

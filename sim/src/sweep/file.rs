@@ -53,6 +53,11 @@ impl Output {
     pub fn keep_in(mut self, path: &Path) -> Result<Self, SweepError> {
         let name = path.display();
         let io = |error: std::io::Error| SweepError::Output(format!("{name}: {error}"));
+        // A device or a pipe cannot be gone on with, nor must another file take its place in the end.
+        if fs::metadata(path).is_ok_and(|known| !known.is_file()) {
+            let advice = "rows are kept where they can be read again; for standard output, --csv prints them";
+            return Err(SweepError::Usage(format!("--out {name}: is not a regular file: {advice}")));
+        }
         let file = OpenOptions::new().create(true).read(true).append(true).open(path);
         let mut file = file.map_err(|error| SweepError::Output(format!("{name} cannot be written: {error}")))?;
         lock(&file, path)?;
@@ -90,7 +95,9 @@ impl Output {
         if whole == 0 && self.header {
             file.write_all(line(&self.columns).as_bytes()).map_err(io)?;
         }
-        self.file = Some((path.to_path_buf(), file));
+        // Behind a symbolic link, which stays one.
+        let place = fs::canonicalize(path).map_err(io)?;
+        self.file = Some((place, file));
         Ok(self)
     }
 
@@ -158,11 +165,12 @@ impl Output {
     /// When the file cannot be written.
     pub fn finish(&mut self) -> Result<(), SweepError> {
         // Locked until the new file is in place.
-        let Some((path, _locked)) = self.file.take() else { return Ok(()) };
+        let Some((path, locked)) = self.file.take() else { return Ok(()) };
         let mut ordered = path.clone().into_os_string();
         ordered.push(".ordered");
         let ordered = PathBuf::from(ordered);
         fs::write(&ordered, self.csv())
+            .and_then(|()| fs::set_permissions(&ordered, locked.metadata()?.permissions()))
             .and_then(|()| fs::rename(&ordered, &path))
             .map_err(|error| SweepError::Output(format!("{}: {error}", path.display())))
     }
