@@ -79,6 +79,20 @@ fn a_value_of_the_wrong_kind_says_which_is_right() {
             "[switch.discipline]\nmark_above = \"10p\"",
             "x.toml:2: key `switch.discipline.mark_above`: `droptail` has no parameters (no `kind` is given, which means `droptail`)",
         ),
+        ("scheme = [\"pac\"]", "x.toml:1: key `scheme`: is a list, should be one of {schemes}"),
+        ("\n[[workload]]", "x.toml:2: key `workload`: is a list, should be one of rounds, long, epochs, on-off, trace"),
+        (
+            "switch.discipline.kind = 3",
+            "x.toml:1: key `switch.discipline.kind`: is the number 3, should be one of droptail, ecn, red",
+        ),
+        (
+            "workload.size = \"1KB\"",
+            "x.toml:1: key `workload`: unknown key `size`; allowed: volume, per, direction, connections, request, start_jitter, pause (there is a key `workload.size`, with kind = \"epochs\")",
+        ),
+        (
+            "[tcp]\nmss = 99999999999999999999",
+            "x.toml:2: key `tcp.mss`: `99999999999999999999` is too large for an integer",
+        ),
         (
             "background = [{ sendrs = 1 }]",
             "x.toml:1: key `background.0`: unknown key `sendrs`; did you mean `senders`? Allowed: senders, to, cc, ecn, workload",

@@ -121,13 +121,20 @@ impl<'de> Deserializer<'de> for &'de Node {
             Value::Table(entries) => match entries.iter().find(|entry| entry.key == "kind") {
                 Some(entry) => match &entry.node.value {
                     Value::String(kind) => Choice { kind, written: Some(&entry.node), first: false, entries },
-                    _ => return entry.node.deserialize_str(visitor).map_err(|error| error.under("kind")),
+                    _ => {
+                        let one_of = || format!("one of {}", kinds.join(", "));
+                        let refused = entry.node.deserialize_str(visitor);
+                        return refused.map_err(|error| error.wanting(one_of()).under("kind"));
+                    }
                 },
                 None => {
                     Choice { kind: kinds.first().copied().unwrap_or_default(), written: None, first: true, entries }
                 }
             },
-            _ => return self.deserialize_str(visitor),
+            _ => {
+                let one_of = || format!("one of {}", kinds.join(", "));
+                return self.deserialize_str(visitor).map_err(|error| error.wanting(one_of()));
+            }
         };
         visitor.visit_enum(choice).map_err(|error| error.or_at(&self.place))
     }

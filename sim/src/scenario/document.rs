@@ -306,7 +306,8 @@ fn convert_table(table: &DeTable<'_>, place: &impl Fn(usize) -> Place) -> Result
     let mut entries = table
         .iter()
         .map(|(key, value)| {
-            let node = convert(value.get_ref(), place, value.span().start)?;
+            let node = convert(value.get_ref(), place, value.span().start);
+            let node = node.map_err(|error| error.under(key.get_ref()))?;
             Ok((key.span().start, Entry { key: key.get_ref().to_string(), place: place(key.span().start), node }))
         })
         .collect::<Result<Vec<_>, ScenarioError>>()?;

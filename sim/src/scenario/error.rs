@@ -77,6 +77,14 @@ impl ScenarioError {
         self
     }
 
+    /// With better words for what would have been right, if it was of the wrong type.
+    pub(super) fn wanting(mut self, better: String) -> Self {
+        if let Problem::WrongType { wanted, .. } = &mut self.0.problem {
+            *wanted = better;
+        }
+        self
+    }
+
     /// With what its key tells: the place where a misplaced one would be right, the range of a number.
     pub(super) fn hinted(mut self) -> Self {
         let range = limits::of(&self.0.key);
@@ -86,7 +94,7 @@ impl ScenarioError {
             *wanted = range.whole_number();
         }
         if let Problem::UnknownKey { name, .. } = &self.0.problem {
-            self.0.hint = schema::elsewhere(name).map(|path| format!("there is a key `{path}`"));
+            self.0.hint = schema::elsewhere(name);
         }
         self
     }

@@ -30,10 +30,13 @@ pub fn keys() -> Vec<Key> {
 /// A word that no key and no kind is called by.
 const PROBE: &str = "no such word";
 
-/// Where else a key of this name is known, for a key that stands in the wrong table.
+/// Where else a key of this name is known, in words, for a key that stands in the wrong table or under the wrong kind.
 pub(super) fn elsewhere(name: &str) -> Option<String> {
     let suffix = format!(".{name}");
-    keys().into_iter().map(|key| key.path).find(|path| path.ends_with(&suffix) && !path.starts_with("background"))
+    let known = |key: &Key| key.path.ends_with(&suffix) && !key.path.starts_with("background");
+    let key = keys().into_iter().find(known)?;
+    let with = key.kind.map_or_else(String::new, |kind| format!(", with kind = \"{kind}\""));
+    Some(format!("there is a key `{}`{with}", key.path))
 }
 
 fn table(document: &Document, path: &str, kind: Option<&str>, keys: &mut Vec<Key>) {
