@@ -221,7 +221,8 @@ fn legend(canvas: &mut Canvas, chart: &Chart, mut y: f64) {
         canvas.text((LEFT, y), &chart.title, "font-weight=\"600\" font-size=\"13\"");
     }
     for (row, width) in legend_rows(chart) {
-        let mut x = WIDTH - RIGHT - width + 12.0;
+        // Beside the title, or where a narrow window shows the drawing's begin.
+        let mut x = if chart.title.is_empty() { LEFT } else { WIDTH - RIGHT - width + 12.0 };
         for index in row {
             let (series, Pen { colour, dash }) = (&chart.series[index], Pen::of(index));
             match series.style {

@@ -1,0 +1,92 @@
+//! `ackgate reproduce` from outside: which experiments, what it leaves, going on after `kill -9`, and exit codes.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::thread::sleep;
+use std::time::Duration;
+
+fn command(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ackgate"));
+    command.arg("reproduce").args(args);
+    command
+}
+
+fn ackgate(args: &[&str]) -> Output {
+    command(args).output().expect("the program starts")
+}
+
+/// Standard error of a call that must end with this code.
+fn told(args: &[&str], code: i32) -> String {
+    let output = ackgate(args);
+    assert_eq!(output.status.code(), Some(code), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stderr).expect("text")
+}
+
+/// All files of a folder.
+fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
+    let entries = fs::read_dir(folder).expect("it is a folder").map(|entry| entry.expect("it can be listed"));
+    entries
+        .map(|entry| (entry.file_name().to_string_lossy().into_owned(), fs::read(entry.path()).expect("it is a file")))
+        .collect()
+}
+
+#[test]
+fn killed_at_any_time_it_goes_on_to_the_same_end() {
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let (whole, pieces) = (folder.path().join("whole"), folder.path().join("pieces"));
+    let args = |out: &Path| {
+        ["VAS-F12", "PAC-T-NMAX", "--quick", "--jobs", "2", "--out"]
+            .map(String::from)
+            .into_iter()
+            .chain([out.display().to_string()])
+            .collect::<Vec<String>>()
+    };
+    let run = |out: &Path| {
+        let args = args(out);
+        ackgate(&args.iter().map(String::as_str).collect::<Vec<&str>>())
+    };
+    assert!(run(&whole).status.success());
+    for wait in [60, 150, 300, 450] {
+        let args = args(&pieces);
+        let mut child = command(&args.iter().map(String::as_str).collect::<Vec<&str>>())
+            .stdout(Stdio::null())
+            .spawn()
+            .expect("the program starts");
+        sleep(Duration::from_millis(wait));
+        child.kill().expect("it may have ended already, which is no error");
+        child.wait().expect("it was ours");
+    }
+    assert!(run(&pieces).status.success());
+    let (whole, pieces) = (files(&whole), files(&pieces));
+    assert_eq!(whole.keys().collect::<Vec<_>>(), pieces.keys().collect::<Vec<_>>());
+    for name in ["VAS-F12.csv", "VAS-F12.views.csv", "VAS-F12.svg", "PAC-T-NMAX.csv", "results.json", "report.html"] {
+        assert!(whole[name] == pieces[name], "{name} differs");
+    }
+}
+
+#[test]
+fn names_are_found_wherever_they_are_covered_or_refused_with_a_reason() {
+    let listed = String::from_utf8(ackgate(&["--list"]).stdout).expect("text");
+    for name in ["PAC-F13 ", "VAS-F15 VAS-F14 VAS-F16 VAS-F17 VAS-T1", "VAS-F10 "] {
+        assert!(listed.contains(name), "{name}: {listed}");
+    }
+    assert!(told(&["PAC-F99", "--out", "x"], 2).contains("there is no experiment `PAC-F99`; there are PAC-F2, "));
+    assert!(told(&["VAS-F10", "--out", "x"], 2).contains("VAS-F10 is not run: "));
+    assert!(told(&["--out", "x"], 2).contains("which experiments?"));
+    assert!(!Path::new("x").exists(), "nothing is made for what is refused");
+}
+
+#[test]
+fn where_nothing_can_be_written_it_says_so_at_once() {
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let file = folder.path().join("file");
+    fs::write(&file, "").expect("files can be written");
+    let file = file.to_str().expect("text");
+    assert!(told(&["PAC-F2", "--quick", "--out", file], 1).contains("cannot be written"));
+    let bad = folder.path().join("bad.toml");
+    fs::write(&bad, "id = \"X\"\npaper = \"pack\"\n").expect("files can be written");
+    let error = told(&["--file", bad.to_str().expect("text"), "--out", file], 2);
+    assert!(error.contains("bad.toml:2: key `paper`: unknown name `pack`"), "{error}");
+}
