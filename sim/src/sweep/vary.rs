@@ -2,7 +2,8 @@
 //!
 //! A list is items with commas between. An item is a value as `--set` takes it, or a range of whole numbers, with or
 //! without a unit: `4..256` doubles from 4 up to 256 and ends with 256 whether hit or not; `10..100:10` goes in steps
-//! of 10 and ends with the last step within. `16..256KB` and `1ms..200ms` are ranges too.
+//! of 10 and ends with the last step within. `16..256KB` and `1ms..200ms` are ranges too. Commas within quotes, brackets
+//! and braces belong to the value: `switch.discipline=droptail,{ kind = "ecn", mark_above = "10p" }`.
 
 use super::SweepError;
 
@@ -29,7 +30,7 @@ impl Vary {
             return Err(wrong("is not of the form key=list, such as senders=1,2,4..256".into()));
         };
         let mut values: Vec<String> = Vec::new();
-        for item in list.split(',').map(str::trim) {
+        for item in items(list).into_iter().map(str::trim) {
             for value in expand(item).map_err(&wrong)? {
                 if !values.contains(&value) {
                     values.push(value);
@@ -40,12 +41,35 @@ impl Vary {
     }
 }
 
+/// What stands between the commas that are not within a value.
+fn items(list: &str) -> Vec<&str> {
+    let (mut items, mut start, mut depth, mut quoted) = (Vec::new(), 0, 0_u32, None);
+    for (at, letter) in list.char_indices() {
+        match (quoted, letter) {
+            (None, '"' | '\'') => quoted = Some(letter),
+            (Some(quote), _) if quote == letter => quoted = None,
+            (Some(_), _) => {}
+            (None, '[' | '{') => depth += 1,
+            (None, ']' | '}') => depth = depth.saturating_sub(1),
+            (None, ',') if depth == 0 => {
+                items.push(&list[start..at]);
+                start = at + 1;
+            }
+            _ => {}
+        }
+    }
+    items.push(&list[start..]);
+    items
+}
+
 /// The values that an item stands for.
 fn expand(item: &str) -> Result<Vec<String>, String> {
     if item.is_empty() {
         return Err("the list has an empty item".into());
     }
-    let Some((from, rest)) = item.split_once("..") else { return Ok(vec![item.into()]) };
+    // A path may have `..` in it, and so may what is quoted.
+    let range = item.split_once("..").filter(|_| !item.contains(['/', '"', '\'', '[', '{']));
+    let Some((from, rest)) = range else { return Ok(vec![item.into()]) };
     let (to, step) = match rest.split_once(':') {
         Some((to, step)) => (to, Some(step)),
         None => (rest, None),
@@ -115,6 +139,17 @@ mod tests {
         assert_eq!(values("tcp.rto_min=1ms..4ms"), ["1ms", "2ms", "4ms"]);
         assert_eq!(values("scheme=none, pac,none"), ["none", "pac"]);
         assert_eq!(values("x=18446744073709551615..18446744073709551615"), ["18446744073709551615"]);
+    }
+
+    #[test]
+    fn commas_and_dots_within_a_value_are_its_own() {
+        assert_eq!(
+            values("switch.discipline=droptail,{ kind = \"ecn\", mark_above = \"10p\" }, red"),
+            ["droptail", "{ kind = \"ecn\", mark_above = \"10p\" }", "red"]
+        );
+        assert_eq!(values("network.topology.senders_at=[\"a\", \"b\"],[\"a\"]"), ["[\"a\", \"b\"]", "[\"a\"]"]);
+        assert_eq!(values("workload.file=../a.csv,b/../c.csv,\"x..y,z\""), ["../a.csv", "b/../c.csv", "\"x..y,z\""]);
+        assert_eq!(values("x={[\"]}"), ["{[\"]}"]);
     }
 
     #[test]
