@@ -3,9 +3,11 @@
 use std::collections::{HashMap, HashSet};
 
 use ackgate_control::segment::Flags;
-use ackgate_control::units::{Span, Time};
+use ackgate_control::units::{Rate, Span, Time};
 use ackgate_sim::observer::{DropReason, Interface, InterfaceKind, Nobody, Observer, Packet, Point, Way};
-use ackgate_sim::scenario::{Connections, Core, Direction, LeafSpine, Rounds, Scenario, Scheme, Topology, Workload};
+use ackgate_sim::scenario::{
+    Capacity, Connections, Core, Direction, Dumbbell, LeafSpine, Rounds, Scenario, Scheme, Topology, Workload,
+};
 
 /// Counts what it is shown.
 #[derive(Default)]
@@ -181,4 +183,54 @@ fn hwatchs_probes_name_the_connection_that_is_opened_next() {
         assert!(probes.named.len() >= 6);
         assert_eq!(probes.named, probes.opened, "{direction:?}");
     }
+}
+
+/// Follows the queues of the ports towards two receivers.
+#[derive(Default)]
+struct Sharing {
+    /// Of each interface, whether it is such a port.
+    ports: Vec<bool>,
+    bytes: Vec<u64>,
+    most_of_one: u64,
+    most_together: u64,
+}
+
+impl Observer for Sharing {
+    fn begin(&mut self, interfaces: &[Interface]) {
+        self.ports = interfaces.iter().map(|interface| interface.name.starts_with("switch1:receiver")).collect();
+        self.bytes = vec![0; interfaces.len()];
+        assert_eq!(self.ports.iter().filter(|port| **port).count(), 2);
+    }
+
+    fn queue(&mut self, _: Time, at: Point, bytes: u64, _: u32) {
+        if self.ports[at.0 as usize] {
+            self.bytes[at.0 as usize] = bytes;
+            self.most_of_one = self.most_of_one.max(bytes);
+            self.most_together = self.most_together.max(self.bytes.iter().sum());
+        }
+    }
+}
+
+#[test]
+fn ports_share_a_pool_below_bounds_of_their_own() {
+    let shared = |pool: Option<u64>| {
+        let mut scenario = Scenario { senders: 32, rounds: 2, ..Scenario::default() };
+        scenario.network.topology = Topology::Dumbbell(Dumbbell { receivers: Some(2) });
+        scenario.network.core_rate = Some(Rate(100_000_000_000));
+        scenario.switch.buffer = Capacity::Bytes(60_000);
+        scenario.switch.pool = pool;
+        let mut sharing = Sharing::default();
+        ackgate_sim::run(&scenario, &mut sharing).expect("a valid scenario has a result");
+        (sharing.most_of_one, sharing.most_together)
+    };
+    let frame = 1_518;
+    let full = |most: u64, bound: u64| most <= bound && most > bound - frame;
+    let (one, together) = shared(None);
+    assert!(full(one, 60_000) && together > 120_000 - 2 * frame, "{one} {together}");
+    // Room for one port and half of another.
+    let (one, together) = shared(Some(90_000));
+    assert!(full(together, 90_000) && one <= 60_000, "{one} {together}");
+    // Less than one port may have.
+    let (one, together) = shared(Some(30_000));
+    assert!(full(together, 30_000) && one <= 30_000, "{one} {together}");
 }

@@ -51,7 +51,9 @@ impl Where {
         }
         let wanted = match self {
             Self::Named(name) => format!("interface `{name}`"),
-            other => format!("interface for {other:?}"),
+            Self::Receiver => "receiver".into(),
+            Self::Bottleneck => "bottleneck".into(),
+            Self::Everywhere => "interface".into(),
         };
         let known: Vec<&str> = interfaces.iter().take(SHOWN).map(|interface| interface.name.as_str()).collect();
         let more = interfaces.len().saturating_sub(SHOWN);
@@ -61,7 +63,10 @@ impl Where {
 
     fn takes(&self, interface: &Interface) -> bool {
         match self {
-            Self::Receiver => interface.kind == InterfaceKind::Host && interface.name == "receiver",
+            // Receivers are numbered where there are several.
+            Self::Receiver => {
+                interface.kind == InterfaceKind::Host && ["receiver", "receiver0"].contains(&interface.name.as_str())
+            }
             Self::Bottleneck => interface.bottleneck,
             Self::Everywhere => true,
             Self::Named(name) => interface.name == *name,

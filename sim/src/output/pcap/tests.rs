@@ -173,6 +173,20 @@ fn an_unknown_interface_is_named_with_those_there_are() {
 }
 
 #[test]
+fn the_words_for_places_mean_something_in_every_topology() {
+    use crate::scenario::{Dumbbell, LeafSpine, Scenario, Topology};
+    for topology in [Topology::Star, Topology::Dumbbell(Dumbbell::default()), Topology::LeafSpine(LeafSpine::default())]
+    {
+        let mut scenario = Scenario::default();
+        scenario.network.topology = topology;
+        let interfaces = crate::net::Plan::new(&scenario).interfaces;
+        let taken = |text: &str| interfaces.iter().filter(|it| Where::parse(text).takes(it)).count();
+        assert_eq!((taken("receiver"), taken("bottleneck"), taken("all")), (1, 1, interfaces.len()));
+        Where::Receiver.check(&interfaces).unwrap();
+    }
+}
+
+#[test]
 fn tshark_reads_it_without_a_complaint() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("capture.pcapng");
