@@ -55,11 +55,26 @@ pub(crate) fn run(args: &Arguments) -> anyhow::Result<()> {
     let out = args.out.clone().unwrap_or_default();
     let options = Options { out, jobs: args.jobs, quick: args.quick };
 
+    if let Some(path) = &args.markdown {
+        // Better now than after all has run.
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        if path.is_dir() || folder.is_some_and(|folder| !folder.is_dir()) {
+            let problem = anyhow!("--markdown {}: it must be a file in a folder that exists", path.display());
+            return Err(Refused(problem).into());
+        }
+    }
+
+    let count = experiments.len();
     let bar = progress(experiments.iter().map(run::work).sum());
     let mut outcomes = Vec::new();
     for experiment in experiments {
         bar.set_message(experiment.id.clone());
         outcomes.push(run::run(experiment, &options, |work| bar.inc(share(work)))?);
+        if bar.is_hidden() && count > 1 {
+            // No terminal, no bar: a log wants lines.
+            let id = outcomes.last().map_or("", |outcome| outcome.experiment.id.as_str());
+            eprintln!("{id}: {} of {count}", outcomes.len());
+        }
     }
     bar.finish_and_clear();
     run::conclude(&outcomes, &options)?;

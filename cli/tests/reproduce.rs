@@ -85,6 +85,9 @@ fn where_nothing_can_be_written_it_says_so_at_once() {
     fs::write(&file, "").expect("files can be written");
     let file = file.to_str().expect("text");
     assert!(told(&["PAC-F2", "--quick", "--out", file], 1).contains("cannot be written"));
+    let lost = folder.path().join("nowhere/page.md");
+    let lost = lost.to_str().expect("text");
+    assert!(told(&["PAC-F2", "--quick", "--out", "x", "--markdown", lost], 2).contains("in a folder that exists"));
     let bad = folder.path().join("bad.toml");
     fs::write(&bad, "id = \"X\"\npaper = \"pack\"\n").expect("files can be written");
     let error = told(&["--file", bad.to_str().expect("text"), "--out", file], 2);
