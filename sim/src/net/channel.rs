@@ -88,6 +88,8 @@ pub struct Channel {
     pub eager: bool,
     /// A frame that finds the transmitter free is always taken, unmarked: there is no pool, no average, no pause.
     plain: bool,
+    /// Every frame fits and nobody asks how many wait: there is nothing to be kept of them.
+    endless: bool,
     queue: Box<Queue>,
 }
 
@@ -138,6 +140,7 @@ impl Channel {
             min_frame: config.min_frame,
             eager: false,
             plain: !config.count_transmitting && config.pool.is_none(),
+            endless: false,
             queue: Box::new(Queue {
                 capacity: config.capacity,
                 pool: config.pool,
@@ -162,6 +165,12 @@ impl Channel {
     pub(super) fn set_discipline(&mut self, discipline: Queueing) {
         self.queue.discipline = discipline;
         self.plain = self.queue.is_plain();
+    }
+
+    /// Nobody will ask how full the queue is: where it takes all that comes, frames that wait need not be kept.
+    pub(super) fn is_not_measured(&mut self) {
+        let takes_all = self.queue.capacity == Capacity::Unlimited;
+        self.endless = takes_all && matches!(self.queue.discipline, Queueing::DropTail);
     }
 
     /// Index of the memory pool this queue shares, if any.
@@ -193,18 +202,19 @@ impl Channel {
         self.queue.occupancy(now)
     }
 
-    /// A frame arrives and finds the transmitter free, and nothing that could be done but to send it. `None` when
-    /// there is more to decide: [`offer`](Self::offer) does.
+    /// A frame arrives and finds the transmitter free or an endless queue, and nothing that could be done but to send it.
+    /// `None` when there is more to decide: [`offer`](Self::offer) does.
     #[inline]
     pub fn send_at_once(&mut self, now: Ps, packet: &Packet) -> Option<Offer> {
-        if !self.plain || self.free_at > now {
+        if !self.plain || self.free_at > now && !self.endless {
             return None;
         }
         let frame = self.padded(packet);
         self.bytes += u64::from(frame);
         self.frames += 1;
-        self.free_at = now + self.transmission(frame);
-        Some(Offer { start: now, arrival: self.free_at + self.delay, leaves: now })
+        let start = self.free_at.max(now);
+        self.free_at = start + self.transmission(frame);
+        Some(Offer { start, arrival: self.free_at + self.delay, leaves: start })
     }
 
     /// Whether a frame that [`send_at_once`](Self::send_at_once) does not send only has to [`wait`](Self::wait).

@@ -209,6 +209,11 @@ impl Plan {
         let mut last_hops: Vec<u32> = main.iter().map(|route| 2 * route.host[1] + 1).collect();
         last_hops.sort_unstable();
         last_hops.dedup();
+        for (n, channel) in (0u32..).zip(&mut channels) {
+            if n != bottleneck && !last_hops.contains(&n) && !scenario.switch.pause {
+                channel.is_not_measured();
+            }
+        }
         let hosts = u32::try_from(hosts.len()).expect("fewer than 2^32 hosts");
         Self { channels, pools, paths, routes, receivers, hosts, bottleneck, last_hops, grain, interfaces }
     }

@@ -4,6 +4,7 @@ use crate::engine::{Ps, prefetch, prefetch_all};
 use crate::observer::Observer;
 
 use super::World;
+use super::connection::Connection;
 use super::host::{ENDPOINT_LINES, first_channel};
 
 /// What an event is about: 4 bits of kind, 28 bits of index.
@@ -83,8 +84,8 @@ impl<O: Observer> World<'_, O> {
         }
     }
 
-    /// Has what the next events need brought near: first their channels and endpoints, then, one event later, the
-    /// packets on these channels.
+    /// Has what the next events need brought near: first their channels, endpoints and connections, then, one event
+    /// later, the packets on these channels, and the path of what a timer may have sent.
     #[inline(never)]
     fn look_ahead(&self) {
         let mut upcoming = self.events.upcoming();
@@ -106,8 +107,9 @@ impl<O: Observer> World<'_, O> {
             match event >> INDEX_BITS {
                 e if e <= Event::Deliver as u32 => self.slab.prefetch(self.channels[index].head()),
                 e if e == Event::Timer as u32 => {
-                    let host = self.connections[index / 2].host[index & 1];
-                    prefetch(&self.channels, first_channel(host));
+                    let Connection { host, path, .. } = &self.connections[index / 2];
+                    prefetch(&self.channels, first_channel(host[index & 1]));
+                    prefetch(&self.paths, path[index & 1] as usize);
                 }
                 _ => {}
             }
