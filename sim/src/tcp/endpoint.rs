@@ -175,10 +175,12 @@ impl Endpoint {
             self.receiver.ack_deadline = Ps::NEVER;
             self.receiver.ack_now = true;
         }
-        if self.sender.turn_at <= now {
-            self.sender.turn_at = Ps::NEVER;
+        if self.sender.more_timers {
+            if self.sender.turn_at <= now {
+                self.sender.turn_at = Ps::NEVER;
+            }
+            self.sender.handle_silence(now);
         }
-        self.sender.handle_silence(now);
         if self.sender.deadline > now {
             return false;
         }

@@ -68,9 +68,12 @@ impl Sender {
 
     /// No probe is outstanding, and none is due.
     pub(super) fn forget_tail(&mut self) {
-        self.tail = Tail::default();
-        self.tail_at = Ps::NEVER;
-        self.tail_due = false;
+        // Without RACK there never was one, and what is kept of it is far from what losses touch.
+        if self.more_timers {
+            self.tail = Tail::default();
+            self.tail_at = Ps::NEVER;
+            self.tail_due = false;
+        }
     }
 
     /// An ACK has been dealt with otherwise; `advanced` when it moved the window.
