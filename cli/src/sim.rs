@@ -192,7 +192,12 @@ fn run_many(args: &Sweep) -> anyhow::Result<()> {
     let points = plan.shard(shard);
     // Before the runs, which may be long.
     if let Some(path) = &args.plot {
-        sweep::check_plot(&plan, points).map_err(|problem| SweepError::Usage(format!("--plot: {problem}")))?;
+        let part = if shard.n > 1 {
+            format!("; part {} alone has none to draw: leave --plot out", args.shard)
+        } else {
+            String::new()
+        };
+        sweep::check_plot(&plan, points).map_err(|problem| SweepError::Usage(format!("--plot: {problem}{part}")))?;
         writable(path)?;
     }
     let mut rows = Output::new(&plan, points, shard.k == 1, args.wall);

@@ -179,6 +179,8 @@ fn where_to_write_is_settled_before_anything_is_run() {
     let sweep = ["sweep", file, "--set", "rounds=1", "--out", &rows, "--plot"];
     let told = refused(&[&sweep[..], &[&path("x.svg"), "--vary", "scheme=none,pac"]].concat());
     assert!(told.contains("--plot: no varied key has two numbers"), "{told}");
+    let told = refused(&[&sweep[..], &[&path("x.svg"), "--vary", "senders=1,2", "--shard", "1/2"]].concat());
+    assert!(told.contains("part 1/2 alone has none to draw: leave --plot out"), "{told}");
     assert!(!Path::new(&rows).exists() && !Path::new(&path("x.svg")).exists());
     let output = ackgate(&[&sweep[..], &[&path("no/x.svg"), "--vary", "senders=1,2"]].concat());
     assert_eq!(output.status.code(), Some(1));
