@@ -158,6 +158,16 @@ fn senseless_scenarios_are_refused_with_a_reason() {
             "scheme = \"pac\"\nswitch.buffer = \"unlimited\"",
             "x.toml: key `pac.threshold`: must be given, since switch.buffer is unlimited",
         ),
+        (
+            "scheme = \"pac\"\nswitch.buffer = \"1p\"",
+            "x.toml:2: key `switch.buffer`: 1518 bytes are not between two full frames, 3036, and 4294967296, as pac.threshold must be, which it stands for",
+        ),
+        (
+            "scheme = \"credit\"\npac.threshold = \"2KB\"",
+            "x.toml:2: key `pac.threshold`: 2000 bytes are not between two full frames, 3036, and 4294967296",
+        ),
+        ("scheme = \"pac\"\npac.max_hold = \"7us\"", "x.toml:2: key `pac.max_hold`: 7us is not between 100us and 10s"),
+        ("scheme = \"pac\"\npac.lambda = 0.0001", "x.toml:2: key `pac`: lambda must lie between 0 and 1"),
         ("scheme = \"ictcp\"\nictcp.gamma2 = 0.05", "x.toml:2: key `ictcp`: gamma1 must be less than gamma2"),
         (
             "scheme = \"shaper\"\nshaper.rate = 100",

@@ -416,13 +416,17 @@ fn scheme(scenario: &Scenario) -> Checked {
 fn pac(scenario: &Scenario) -> Checked {
     let pac = &scenario.pac;
     let frame = full_frame(scenario);
-    if let Some(threshold) = pac.threshold {
-        if threshold < 2 * frame || threshold > MAX_BUFFER {
-            let problem = format!("{threshold} bytes are not between two full frames, {}, and {MAX_BUFFER}", 2 * frame);
-            return refuse("pac.threshold", problem);
-        }
-    } else if scenario.switch.buffer == Capacity::Unlimited {
+    if pac.threshold.is_none() && scenario.switch.buffer == Capacity::Unlimited {
         return refuse("pac.threshold", "must be given, since switch.buffer is unlimited");
+    }
+    let (least, most) = (2 * frame, 1 << 32);
+    let config = settings::pac(scenario);
+    if config.buffer < least || config.buffer > most {
+        let problem = format!("{} bytes are not between two full frames, {least}, and {most}", config.buffer);
+        return match pac.threshold {
+            Some(_) => refuse("pac.threshold", problem),
+            None => refuse("switch.buffer", format!("{problem}, as pac.threshold must be, which it stands for")),
+        };
     }
     number("pac.lambda", pac.lambda)?;
     whole("pac.levels", pac.levels)?;
@@ -432,5 +436,5 @@ fn pac(scenario: &Scenario) -> Checked {
     if pac.rtt == RttSource::Timestamps && !scenario.tcp.timestamps {
         return refuse("pac.rtt", "timestamps cannot be read while tcp.timestamps is false");
     }
-    Ok(())
+    config.validate().or_else(|problem| refuse("pac", problem.0))
 }
