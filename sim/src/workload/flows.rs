@@ -177,7 +177,7 @@ impl<O: Observer> World<'_, O> {
             let Some(slot) = self.flows(group).and_then(|flows| flows.over.pop_front()) else { break };
             let closed =
                 [Side::Sender, Side::Receiver].iter().all(|&side| self.endpoints[endpoint(slot, side)].sender.closed());
-            if closed && self.connections[slot as usize].alive == 0 {
+            if closed && self.connections[slot as usize].alive == [0; 2] {
                 return slot;
             }
             if let Some(flows) = self.flows(group) {

@@ -18,8 +18,8 @@ pub(crate) struct Connection {
     /// Host of the shim on each side, [`NIL`] where there is none, and the number that the shim knows it by.
     pub(super) shim: [u32; 2],
     pub(super) known_as: [FlowId; 2],
-    /// Its packets in the network.
-    pub(crate) alive: u32,
+    /// Its packets in the network, by the side that sent them.
+    pub(crate) alive: [u32; 2],
     /// The first of each side's packets that a scheme holds.
     pub(super) held: [u32; 2],
     pub(crate) route: u32,
@@ -35,8 +35,18 @@ impl<O: Observer> World<'_, O> {
         let path = self.routes[route as usize].choose(&mut self.random.path);
         let number = u32::try_from(self.connections.len()).expect("fewer than 2^28 connections");
         let (shim, known_as) = (host.map(|host| self.shim_at(host)), host.map(|host| self.introduce(number, host)));
-        let connection =
-            Connection { path, host, shim, known_as, alive: 0, held: [NIL; 2], route, group, config: group, life: 0 };
+        let connection = Connection {
+            path,
+            host,
+            shim,
+            known_as,
+            alive: [0; 2],
+            held: [NIL; 2],
+            route,
+            group,
+            config: group,
+            life: 0,
+        };
         self.connections.push(connection);
         for _ in 0..2 {
             let iss = self.random.numbers.bits() as u32;

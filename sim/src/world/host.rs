@@ -35,7 +35,7 @@ impl<O: Observer> World<'_, O> {
         }
         let packet = &self.slab[handle];
         let connection = &mut self.connections[flow as usize];
-        connection.alive -= 1;
+        connection.alive[from as usize] -= 1;
         if self.look_ahead {
             prefetch(&self.channels, first_channel(connection.host[side as usize]));
             // An answer goes along this path and out of the port towards the peer.
@@ -76,12 +76,12 @@ impl<O: Observer> World<'_, O> {
     /// A scheme's probe is for the scheme at the other end.
     #[cold]
     fn deliver_probe(&mut self, handle: u32, shim: u32, known_as: FlowId) {
-        let Packet { flow, bits, .. } = self.slab[handle];
+        let Packet { flow, from, bits, .. } = self.slab[handle];
         if shim != NIL {
             let ce = bits & Packet::CE != 0;
             self.shims[shim as usize].policy().handle_probe(self.now.to_time(), known_as, ce);
         }
-        self.connections[flow as usize].alive -= 1;
+        self.connections[flow as usize].alive[from as usize] -= 1;
         self.slab.remove(handle);
         self.drain_shim(shim);
     }
@@ -128,7 +128,7 @@ impl<O: Observer> World<'_, O> {
         packet.from = from;
         packet.life = connection.life;
         packet.hop = connection.path[from as usize];
-        connection.alive += 1;
+        connection.alive[from as usize] += 1;
         let (shim, known_as) = (connection.shim[from as usize], connection.known_as[from as usize]);
         let handle = self.slab.claim();
         if self.look_ahead {
@@ -168,10 +168,10 @@ impl<O: Observer> World<'_, O> {
     /// Whether a copy of an endpoint's segment at `offset` is still on its way, or held by a scheme.
     fn in_network(&self, e: usize, offset: u64) -> bool {
         let Connection { alive, path, held, life, .. } = self.connections[e / 2];
-        if alive == 0 {
+        let (number, from) = (self.endpoints[e].sender.number(offset), e % 2);
+        if alive[from] == 0 {
             return false;
         }
-        let (number, from) = (self.endpoints[e].sender.number(offset), e % 2);
         let hops = self.paths[path[from] as usize..].iter().take_while(|hop| hop.channel != NIL);
         hops.map(|hop| self.channels[hop.channel as usize].head())
             .chain([held[from]])

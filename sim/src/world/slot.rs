@@ -136,7 +136,7 @@ impl<O: Observer> World<'_, O> {
         apply(edit, &mut packet);
         self.tally.hold_time.record((self.now - packet.arrival).0 / 1_000);
         self.tally.sent += 1;
-        self.connections[flow].alive += 1;
+        self.connections[flow].alive[packet.from as usize] += 1;
         let sent_on = self.slab.insert(packet);
         self.inject_now(sent_on);
     }
@@ -148,7 +148,7 @@ impl<O: Observer> World<'_, O> {
         let header = self.configs[usize::from(connection.config)].header;
         let bits = Packet::PROBE | Packet::ECT;
         let hop = connection.path[from as usize];
-        connection.alive += 1;
+        connection.alive[from as usize] += 1;
         self.tally.sent += 1;
         let packet = Packet { flow, from, hop, header, bits, life: connection.life, ..Packet::default() };
         let handle = self.slab.insert(packet);

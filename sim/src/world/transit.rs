@@ -161,7 +161,8 @@ impl<O: Observer> World<'_, O> {
         } else {
             self.tally.dropped += 1;
         }
-        self.connections[self.slab[handle].flow as usize].alive -= 1;
+        let Packet { flow, from, .. } = self.slab[handle];
+        self.connections[flow as usize].alive[from as usize] -= 1;
         self.slab.remove(handle);
     }
 }
