@@ -158,6 +158,8 @@ pub enum Rule {
         over: Option<String>,
         /// Its x; the same when absent.
         over_x: Option<f64>,
+        /// Its metric; the same when absent.
+        over_metric: Option<String>,
         /// Expected.
         about: Option<f64>,
         /// Lower bound.
@@ -225,6 +227,9 @@ impl Rule {
             && [about, at_least, at_most].into_iter().flatten().count() != 1
         {
             return Err("needs exactly one of `about`, `at_least` and `at_most`".into());
+        }
+        if let Self::Ratio { over_metric: Some(below), .. } = self {
+            figures::known(below)?;
         }
         metric.map_or(Ok(()), figures::known)
     }
@@ -297,9 +302,10 @@ impl Rule {
                 }
                 Some((_, first)) => verdict(false, first > to / 2.0, format!("collapses at {first}")),
             },
-            Self::Ratio { series, x, over, over_x, about, at_least, at_most, .. } => {
+            Self::Ratio { series, x, over, over_x, over_metric, about, at_least, at_most, .. } => {
+                let divisor = View { metric: over_metric.as_deref().unwrap_or(metric), ..view };
                 let (above, below) =
-                    (view.at(series, *x), view.at(over.as_ref().unwrap_or(series), over_x.unwrap_or(*x)));
+                    (view.at(series, *x), divisor.at(over.as_ref().unwrap_or(series), over_x.unwrap_or(*x)));
                 let got = above / below;
                 let measured = format!("{} / {} = {}", number(above), number(below), number(got));
                 match (about, at_least, at_most) {

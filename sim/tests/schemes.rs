@@ -45,7 +45,7 @@ workload = { kind = "rounds", volume = "256KB", direction = "pull" }
 /// counted in bytes: probes are no full packets.
 const HWATCH: &str = r#"
 time_limit = "2s"
-network = { topology = "dumbbell", rate = "10gbit", rtt = "100us" }
+network = { topology = { kind = "dumbbell", receivers = 1 }, rate = "10gbit", rtt = "100us" }
 switch.buffer = "380KB"
 tcp.initial_window = 10
 workload = { kind = "epochs", epochs = 3, interval = "50ms" }

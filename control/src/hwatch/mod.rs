@@ -24,10 +24,10 @@
 //! 5. *The second half-batch* is let go by the window of the ACKs that acknowledge the first burst, one segment for
 //!    each segment, not by a timer: Lemma IV.3 has it leave as these ACKs arrive. No packet is needed that TCP does not
 //!    send.
-//! 6. *Token bucket.* What a SYN-ACK costs is the first burst that it invites, in bytes. The bucket fills at the rate
-//!    of the host's interface, the one capacity that a host knows, and holds what that drains in T = RTT/2 (§IV-B):
-//!    bursts of different connections follow each other as fast as they can be received. That helps where connections
-//!    meet at their receiver. Where they meet on the way, on their way to many receivers, marks are all that tells: a
+//! 6. *Token bucket.* Its rate and size are in no text; the theory has them. What a SYN-ACK costs is the first burst that
+//!    it invites, in bytes. Of the bursts of one batch there are K = C·RTT/7 at most (Theorem IV.1), and the next batch
+//!    follows T = RTT/2 later, so the bucket holds K and fills in T; C is the rate of the host's interface, the one
+//!    capacity that a host knows. That helps where connections meet at their receiver. Where they meet on the way, on their way to many receivers, marks are all that tells: a
 //!    SYN-ACK also waits for a random part of `2·RTT·X_M/X`, the two RTTs over which Lemma IV.3 has the batches sent.
 //!    It waits no longer than [`Config::max_hold`].
 //! 7. *Rule 1, law and place.* Per window of data, as for the start: the next window is X_UM + X_M/2; a window without
@@ -75,9 +75,9 @@ pub struct Config {
     pub probes: u32,
     /// Time over which they are sent (§IV-C: RTT/2).
     pub probe_span: Span,
-    /// Rate of the host's interface, at which the token bucket fills.
+    /// C, the rate of the host's interface.
     pub rate: Rate,
-    /// T, the time in which a full bucket is received (§IV-B: RTT/2).
+    /// T, the time after which the next batch may follow (§IV-B: RTT/2).
     pub drain: Span,
     /// Time over which the SYN-ACKs of connections are spread whose probes were all marked (§IV-B, Lemma IV.3: two
     /// RTTs).
@@ -125,6 +125,12 @@ impl Config {
         check((1..=100).contains(&self.min_window), "the least window must be 1 to 100 segments")?;
         check(self.max_held > 0, "at least one packet must be holdable")
     }
+}
+
+/// How fast the token bucket fills: a batch of flows sends no more than K = C RTT / 7 (Theorem IV.1), and the next follows
+/// T = RTT/2 later, so that a bucket that holds K is full again after T.
+const fn batch_rate(interface: Rate) -> Rate {
+    Rate(interface.0 / 7 * 2)
 }
 
 /// A value that makes no sense, in words for the person who set it.
@@ -257,7 +263,7 @@ impl HWatch {
             pending: BinaryHeap::new(),
             held: 0,
             tickets: 0,
-            bucket: Bucket::new(config.rate, config.drain),
+            bucket: Bucket::new(batch_rate(config.rate), config.drain),
             random: config.seed,
             stats: Stats::default(),
         })
