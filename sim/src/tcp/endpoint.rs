@@ -52,10 +52,11 @@ pub struct Endpoint {
     pub sender: Sender,
 }
 
-/// One line each of what a segment touches: what was received, and three of the sender.
+/// One line each of what a segment touches: what was received, and three of the sender; and one for losses.
 const _: () = {
     assert!(std::mem::offset_of!(Endpoint, sender) == 64);
     assert!(Sender::RARELY_TOUCHED_FROM == 192);
+    assert!(Sender::LOSSES_TOUCH_UP_TO <= 256);
 };
 
 impl Endpoint {

@@ -162,7 +162,7 @@ impl Sender {
                 let meaning = if self.detector.is_waiting() { self.judge(packet, true) } else { Meaning::Lost };
                 if ack >= self.recover {
                     self.phase = Phase::Open;
-                    if self.unreported.take() == Some(0) {
+                    if config.dsack && self.unreported.take() == Some(0) {
                         self.restore_threshold();
                     }
                 }

@@ -51,7 +51,9 @@ impl Sender {
             self.window.ssthresh = self.congestion.after_timeout(&self.window, flight, config);
         }
         // What was sent again before is not told from what will be.
-        self.unreported = (config.dsack && self.una != self.timed_out).then_some(0);
+        if config.dsack {
+            self.unreported = (self.una != self.timed_out).then_some(0);
+        }
         self.timed_out = self.una;
         self.rto.handle_timeout(&config.rto);
         self.detector.handle_timeout();

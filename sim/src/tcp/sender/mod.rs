@@ -112,13 +112,16 @@ pub struct Sender {
     /// ECE before this offset is one event.
     ece_recover: u64,
 
-    /// Whether the last timeout was spurious, and the window as it was before.
+    /// Whether the last timeout was spurious, and the window as it was before. This line holds all that every timeout and
+    /// every retransmission touches.
     detector: Detector,
     before_timeout: Window,
     /// Loss events before this offset are one event (RFC 6582 §3.2).
     recover: u64,
     /// First unacknowledged byte at the last timeout, `u64::MAX` before the first.
     timed_out: u64,
+    /// What was counted so far.
+    pub counters: Counters,
     /// Segments sent again since the last timeout that no D-SACK has reported; `None` when a timeout cannot be undone by
     /// them.
     unreported: Option<u32>,
@@ -126,8 +129,6 @@ pub struct Sender {
     halving: bool,
     /// A window of data is over when this is acknowledged, for Linux's estimate of the RTT's variance.
     window_end: u64,
-    /// What was counted so far.
-    pub counters: Counters,
     /// When it is this sender's turn (M21TCP-A), [`Ps::NEVER`] while it does not wait for one.
     pub(in crate::tcp) turn_at: Ps,
     /// When silence calls for a tail loss probe (RFC 8985 §7), [`Ps::NEVER`] while it does not.
@@ -143,6 +144,8 @@ pub struct Sender {
 impl Sender {
     /// Where, in bytes, what losses touch begins.
     pub(super) const RARELY_TOUCHED_FROM: usize = std::mem::offset_of!(Self, detector);
+    /// Where what most losses touch ends.
+    pub(super) const LOSSES_TOUCH_UP_TO: usize = std::mem::offset_of!(Self, unreported);
 
     pub(super) fn new(config: &TcpConfig, iss: u32) -> Self {
         Self {

@@ -251,7 +251,9 @@ impl Sender {
         }
         if start < self.max {
             bits |= Packet::RETRANSMISSION;
-            self.unreported = self.unreported.map(|count| count + 1);
+            if config.dsack {
+                self.unreported = self.unreported.map(|count| count + 1);
+            }
             if self.detector.is_waiting() {
                 self.detector.handle_retransmission(timestamp(now));
             }
