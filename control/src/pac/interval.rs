@@ -248,7 +248,7 @@ pub(super) fn disengage(gate: &Gate, flow: &Flow) {
 }
 
 /// A flow's data comes in the order in which it was charged: what was owed a longest pause ago, and is not paid although
-/// data has kept coming since, was never sent. It is void, and the sender's window is smaller by as much than the model has
+/// data has kept coming since, was never sent. It is void, and the sender's window is by as much smaller than the model has
 /// it. If it is as much as the λ of §III-C asks for, the window does not grow as it was charged for, and the flow is in
 /// congestion avoidance: while its ACKs are held, its throughput could not tell. `pause` is how long nothing had come; after
 /// one, what is owed may be right behind this segment.

@@ -246,11 +246,6 @@ impl Slab {
         self.live -= 1;
     }
 
-    /// The packet behind a handle, `None` behind [`NIL`].
-    pub fn get_mut(&mut self, handle: u32) -> Option<&mut Packet> {
-        self.packets.get_mut(handle as usize)
-    }
-
     /// Has a packet brought near.
     #[inline]
     pub(crate) fn prefetch(&self, handle: u32) {
@@ -279,6 +274,16 @@ impl Slab {
     pub fn list(&self, first: u32) -> impl Iterator<Item = &Packet> {
         let at = |handle: u32| self.packets.get(handle as usize);
         std::iter::successors(at(first), move |packet| at(packet.next))
+    }
+
+    /// The packets of a ring, of which `one` is one; none where it is [`NIL`].
+    pub fn ring(&self, one: u32) -> impl Iterator<Item = &Packet> {
+        let mut next = (one != NIL).then_some(one);
+        std::iter::from_fn(move || {
+            let packet = &self.packets[next? as usize];
+            next = (packet.next != one).then_some(packet.next);
+            Some(packet)
+        })
     }
 }
 
@@ -318,5 +323,8 @@ mod tests {
         slab[b].next = c;
         assert_eq!(slab.list(b).map(|packet| packet.flow).collect::<Vec<_>>(), [2, 3]);
         assert_eq!(slab.list(NIL).count(), 0);
+        slab[c].next = b;
+        assert_eq!(slab.ring(c).map(|packet| packet.flow).collect::<Vec<_>>(), [3, 2]);
+        assert_eq!(slab.ring(NIL).count(), 0);
     }
 }

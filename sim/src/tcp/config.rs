@@ -36,8 +36,6 @@ pub struct TcpConfig {
     pub limited_transmit: bool,
     /// How SACK tells of losses.
     pub losses: Losses,
-    /// RFC 8985.
-    pub rack: bool,
     /// TLP.max_ack_delay of RFC 8985 §7.2.
     pub probe_ack_delay: Ps,
     /// Whether every burst ends with a PSH, and not only what the application wrote.
@@ -87,6 +85,13 @@ pub struct TcpConfig {
 }
 
 impl TcpConfig {
+    /// Whether losses are found by RACK (RFC 8985), and tail loss probes are sent.
+    #[inline]
+    #[must_use]
+    pub fn has_rack(&self) -> bool {
+        self.losses == Losses::Rack
+    }
+
     /// Settings of senders with congestion control `cc` that use ECN as `ecn` says, and of their receivers.
     #[must_use]
     pub fn new(scenario: &Scenario, cc: CongestionControl, ecn: EcnMode) -> Self {
@@ -127,7 +132,6 @@ impl TcpConfig {
                 (_, true) => Losses::Fack,
                 _ => Losses::Counting,
             },
-            rack: tcp.rack && tcp.sack,
             probe_ack_delay: tcp.probe_ack_delay.or(tcp.delayed_ack).map_or(Ps::ZERO, Ps::from_span),
             push_bursts: tcp.push_bursts,
             delayed_ack: tcp.delayed_ack.map(Ps::from_span),

@@ -20,7 +20,7 @@ pub(crate) struct Connection {
     pub(super) known_as: [FlowId; 2],
     /// Its packets in the network, by the side that sent them.
     pub(crate) alive: [u32; 2],
-    /// The first of each side's packets that a scheme holds.
+    /// The latest of each side's packets that a scheme holds: they are linked in a ring, and behind it comes the oldest.
     pub(super) held: [u32; 2],
     pub(crate) route: u32,
     pub(crate) group: u16,

@@ -174,8 +174,8 @@ impl<O: Observer> World<'_, O> {
         }
         let hops = self.paths[path[from] as usize..].iter().take_while(|hop| hop.channel != NIL);
         hops.map(|hop| self.channels[hop.channel as usize].head())
-            .chain([held[from]])
             .flat_map(|first| self.slab.list(first))
+            .chain(self.slab.ring(held[from]))
             .filter(|packet| packet.flow as usize == e / 2 && packet.from as usize == from && packet.life == life)
             .any(|packet| packet.carries(number))
     }

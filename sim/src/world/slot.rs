@@ -57,26 +57,32 @@ impl<O: Observer> World<'_, O> {
         self.tally.hold(slot.held);
         let packet = &mut self.slab[handle];
         packet.arrival = self.now;
-        let first = &mut self.connections[packet.flow as usize].held[packet.from as usize];
-        packet.next = std::mem::replace(first, handle);
+        let last = &mut self.connections[packet.flow as usize].held[packet.from as usize];
+        match std::mem::replace(last, handle) {
+            NIL => packet.next = handle,
+            before => {
+                let oldest = std::mem::replace(&mut self.slab[before].next, handle);
+                self.slab[handle].next = oldest;
+            }
+        }
     }
 
-    /// A scheme lets go of a packet.
+    /// A scheme lets go of a packet, mostly the oldest of its flow.
     fn let_go(&mut self, shim: u32, handle: u32) {
         self.shims[shim as usize].held -= 1;
         let Packet { next, flow, from, .. } = self.slab[handle];
-        let first = &mut self.connections[flow as usize].held[from as usize];
-        if *first == handle {
-            *first = next;
+        let last = &mut self.connections[flow as usize].held[from as usize];
+        if next == handle {
+            *last = NIL;
             return;
         }
-        let mut before = *first;
-        while let Some(packet) = self.slab.get_mut(before) {
-            if packet.next == handle {
-                packet.next = next;
-                return;
-            }
-            before = packet.next;
+        let mut before = *last;
+        while self.slab[before].next != handle {
+            before = self.slab[before].next;
+        }
+        self.slab[before].next = next;
+        if *last == handle {
+            *last = before;
         }
     }
 

@@ -60,7 +60,7 @@ impl Sender {
         if config.losses == Losses::Fack {
             self.handle_fack(news, arrived.acked > 0, doubtful, config);
         }
-        if config.rack {
+        if config.has_rack() {
             self.handle_rack(now, packet, ack, arrived.acked > 0, config);
         }
         if config.cap.is_some() && self.phase != Phase::Recovery {
@@ -71,7 +71,11 @@ impl Sender {
     /// Whether the acknowledgement in a packet is news to nobody, as in what comes from a peer that is only sending.
     #[inline]
     fn says_nothing(&self, packet: &Packet, ack: u64, config: &TcpConfig) -> bool {
-        ack == self.una && packet.sack_len == 0 && !packet.flags.has(Flags::ECE) && config.cap.is_none() && !config.rack
+        ack == self.una
+            && packet.sack_len == 0
+            && !packet.flags.has(Flags::ECE)
+            && config.cap.is_none()
+            && !config.has_rack()
     }
 
     #[inline(never)]

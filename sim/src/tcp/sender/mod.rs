@@ -163,7 +163,7 @@ impl Sender {
             tail_due: false,
             cwr: false,
             first_partial: false,
-            more_timers: config.rack || config.cap.is_some(),
+            more_timers: config.has_rack() || config.cap.is_some(),
             dupacks: 0,
             recover: 0,
             timed_out: u64::MAX,

@@ -286,7 +286,7 @@ impl Sender {
             self.renew_if_backed_off(config, random);
             self.deadline = now + self.timeout;
         }
-        if config.rack {
+        if config.has_rack() {
             self.watch_tail(now, config);
         }
         self.last_send = now;
