@@ -168,17 +168,28 @@ static __always_inline void describe(const struct __sk_buff *skb, const struct o
 	held->shift = out->shift;
 }
 
+/* Copies a frame to where there is `room`, a constant. */
+static __always_inline bool copy_frame(struct __sk_buff *skb, __u8 *to, __u32 room)
+{
+	__u64 length = opaque(skb->len);
+
+	if (length > room)
+		return false;
+	/* Compared on its own: both comparisons in one would bound another value than the one that is used. */
+	length = opaque(length);
+	return length > 0 && bpf_skb_load_bytes(skb, 0, to, length) == 0;
+}
+
 static __always_inline bool copy_small(struct __sk_buff *skb, const struct outgoing *out, __u32 id, __u64 now,
 				       __u64 wake)
 {
 	struct small_record *record;
-	__u32 length = skb->len;
 
 	record = bpf_ringbuf_reserve(&ring, sizeof(*record), 0);
 	if (!record)
 		return false;
 	describe(skb, out, id, now, &record->held);
-	if (length < 1 || length > SMALL_FRAME || bpf_skb_load_bytes(skb, 0, record->frame, length)) {
+	if (!copy_frame(skb, record->frame, SMALL_FRAME)) {
 		bpf_ringbuf_discard(record, BPF_RB_NO_WAKEUP);
 		return false;
 	}
@@ -190,13 +201,12 @@ static __always_inline bool copy_large(struct __sk_buff *skb, const struct outgo
 				       __u64 wake)
 {
 	struct large_record *record;
-	__u32 length = skb->len;
 
 	record = bpf_ringbuf_reserve(&ring, sizeof(*record), 0);
 	if (!record)
 		return false;
 	describe(skb, out, id, now, &record->held);
-	if (length < 1 || length > MAX_FRAME || bpf_skb_load_bytes(skb, 0, record->frame, length)) {
+	if (!copy_frame(skb, record->frame, MAX_FRAME)) {
 		bpf_ringbuf_discard(record, BPF_RB_NO_WAKEUP);
 		return false;
 	}

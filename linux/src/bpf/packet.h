@@ -14,6 +14,25 @@
  */
 #define SUBPROGRAM __noinline
 
+/*
+ * Bounds that the verifier needs and that a compiler may believe superfluous: what it can prove, or can say in another
+ * way, it leaves out or rewrites, and the verifier does not follow. So the compiler is told nothing: `opaque` is a value
+ * that it cannot reason about, to be compared afterwards; `masked` is `value & MASK` done out of its sight, so that the
+ * register which is used is the register which was masked. MASK is a constant of the form 2^n - 1.
+ */
+static __always_inline __u64 opaque(__u64 value)
+{
+	asm volatile("" : "+r"(value));
+	return value;
+}
+
+#define masked(value, MASK)                                          \
+	({                                                           \
+		__u64 masked_ = (value);                             \
+		asm volatile("%0 &= %1" : "+r"(masked_) : "i"(MASK)); \
+		masked_;                                             \
+	})
+
 #define ETHERTYPE_IPV4 0x0800
 #define ETHERTYPE_IPV6 0x86dd
 #define ETHERTYPE_VLAN 0x8100
@@ -128,15 +147,28 @@ struct options {
 	bool timestamps;
 };
 
+#define OPTIONS_MASK 63
+/* Options take 40 bytes at most (RFC 9293 section 3.1: the header's length has four bits). */
+#define MAX_OPTIONS 40
+
 /* Options, in a buffer that a masked index cannot leave. */
 struct option_bytes {
-	__u8 at[64];
+	__u8 at[OPTIONS_MASK + 1];
 };
+
+static __always_inline __u32 byte_at(const struct option_bytes *bytes, __u32 at)
+{
+	return bytes->at[masked(at, OPTIONS_MASK)];
+}
+
+static __always_inline __u32 be16_at(const struct option_bytes *bytes, __u32 at)
+{
+	return byte_at(bytes, at) << 8 | byte_at(bytes, at + 1);
+}
 
 static __always_inline __u32 be32_at(const struct option_bytes *bytes, __u32 at)
 {
-	return (__u32)bytes->at[at & 63] << 24 | (__u32)bytes->at[(at + 1) & 63] << 16 |
-	       (__u32)bytes->at[(at + 2) & 63] << 8 | bytes->at[(at + 3) & 63];
+	return be16_at(bytes, at) << 16 | be16_at(bytes, at + 2);
 }
 
 struct option_walk {
@@ -155,7 +187,7 @@ static long walk_option(__u32 index, struct option_walk *walk)
 	(void)index;
 	if (at >= walk->length)
 		return 1;
-	kind = bytes->at[at & 63];
+	kind = byte_at(bytes, at);
 	if (kind == 0)
 		return 1;
 	if (kind == 1) {
@@ -164,13 +196,13 @@ static long walk_option(__u32 index, struct option_walk *walk)
 	}
 	if (at + 1 >= walk->length)
 		return 1;
-	size = bytes->at[(at + 1) & 63];
+	size = byte_at(bytes, at + 1);
 	if (size < 2 || at + size > walk->length)
 		return 1;
 	if (kind == 2 && size == 4) {
-		walk->found.mss = bytes->at[(at + 2) & 63] << 8 | bytes->at[(at + 3) & 63];
+		walk->found.mss = be16_at(bytes, at + 2);
 	} else if (kind == 3 && size == 3) {
-		__u8 shift = bytes->at[(at + 2) & 63];
+		__u32 shift = byte_at(bytes, at + 2);
 
 		walk->found.wscale = shift > MAX_WSCALE ? MAX_WSCALE : shift;
 	} else if (kind == 5 && size >= 10) {
@@ -307,8 +339,9 @@ static __always_inline void describe_segment(const struct __sk_buff *skb, const 
 SUBPROGRAM int parse_tcp(struct __sk_buff *skb, const struct ip *ip, bool ingress, struct packet *out)
 {
 	struct option_walk walk = { .found.wscale = NO_WSCALE };
-	__u32 length, rest;
+	__u32 length;
 	struct tcp tcp;
+	__u64 rest;
 
 	if (!ip || !out)
 		return MALFORMED;
@@ -317,12 +350,12 @@ SUBPROGRAM int parse_tcp(struct __sk_buff *skb, const struct ip *ip, bool ingres
 	length = (tcp.offset >> 4) * 4;
 	if (length < 20 || ip->tcp + length > ip->end)
 		return MALFORMED;
-	rest = length - 20;
+	rest = masked(length - 20, OPTIONS_MASK);
 	if (rest > 0) {
-		if (rest > 40 || bpf_skb_load_bytes(skb, ip->tcp + 20, &walk.bytes, rest))
+		if (bpf_skb_load_bytes(skb, ip->tcp + 20, &walk.bytes, rest))
 			return MALFORMED;
 		walk.length = rest;
-		bpf_loop(40, walk_option, &walk, 0);
+		bpf_loop(MAX_OPTIONS, walk_option, &walk, 0);
 	}
 	describe_segment(skb, ip, &tcp, &walk.found, ingress, out);
 	return ACCEPTED;
