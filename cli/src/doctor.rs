@@ -29,18 +29,25 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     if report.able {
         return Ok(());
     }
-    Err(Refused(anyhow::anyhow!("nothing can be guarded here; see what is missing above")).into())
+    let what = match &arguments.dev {
+        Some(device) => format!("`{device}` cannot be guarded; see what is missing above"),
+        None => "nothing can be guarded here; see what is missing above".into(),
+    };
+    Err(Refused(anyhow::anyhow!(what)).into())
 }
 
 fn print(report: &Report) {
-    println!("Linux {}", report.kernel);
+    println!("Linux {}; BPF programs compiled by {}", report.kernel, report.compiler);
     for check in &report.checks {
         let mark = match check.finding {
             Finding::Ok => "ok",
             Finding::Note => "note",
             Finding::Missing => "MISSING",
+            Finding::Failed => "FAILED",
         };
-        println!("  {mark:<8}{:<18}{}", check.name, check.detail);
+        // A detail of several lines stays in its column.
+        let detail = check.detail.replace('\n', &format!("\n{:28}", ""));
+        println!("  {mark:<8}{:<18}{detail}", check.name);
     }
     if let (Some(attach), Some(hold)) = (report.attach, report.hold) {
         println!("`ackgate run` would attach by {attach} and hold by {hold}.");

@@ -1,6 +1,5 @@
 //! `ackgate run`: guards an interface in the foreground until Ctrl-C.
 
-use std::fmt;
 use std::io::{IsTerminal, Write};
 use std::os::fd::AsFd;
 use std::time::Duration;
@@ -9,7 +8,7 @@ use crate::units::{parse_bytes, parse_rate, parse_time};
 use ackgate_control::pac::{Config, Hold, Requests};
 use ackgate_control::units::{Span, Time};
 use ackgate_linux::{Guard, Options, Outcome, Snapshot, Summary};
-use ackgate_linux::{attach, hold};
+use ackgate_linux::{attach, hold, route};
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 
@@ -73,15 +72,6 @@ impl Buffer {
     }
 }
 
-impl fmt::Display for Buffer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Auto => f.write_str("auto"),
-            Self::Bytes(bytes) => write!(f, "{bytes} bytes"),
-        }
-    }
-}
-
 /// How held ACKs leave the kernel's path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum HoldChoice {
@@ -109,16 +99,17 @@ enum AttachChoice {
 /// Arguments of `ackgate run`.
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// Interface to guard.
+    /// Interface to guard. Without it: the default route's.
     #[arg(long, value_name = "INTERFACE")]
-    dev: String,
+    dev: Option<String>,
 
     /// Buffer of the switch port in front of this host, in bytes or for example 96KB; `auto` searches for the smallest
     /// budget that keeps the link busy.
-    #[arg(long, value_name = "SIZE", value_parser = Buffer::parse, overrides_with = "buffer")]
+    #[arg(long, value_name = "SIZE", value_parser = Buffer::parse, overrides_with = "buffer", default_value = "auto")]
     buffer: Buffer,
 
     /// Rate of that port, for example 1gbit: tells how long bytes may still be queued there before they count as lost.
+    /// Without it: the rate of the interface's link, where there is one.
     #[arg(long, value_name = "RATE", value_parser = parse_rate)]
     rate: Option<u64>,
 
@@ -166,7 +157,7 @@ pub(crate) struct Arguments {
 #[serde(tag = "event", rename_all = "lowercase")]
 enum Event<'a> {
     /// The device is guarded from now on.
-    Ready { device: &'a str, guard: Policy, buffer: u64, hold: &'a str },
+    Ready { device: &'a str, guard: Policy, buffer: u64, rate_mbps: Option<u64>, hold: &'a str },
     /// How things stand; counters count from the start.
     Sample(Snapshot),
     /// The guard is off.
@@ -176,10 +167,11 @@ enum Event<'a> {
 /// Guards until SIGINT or SIGTERM.
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let stop = stop::descriptor()?;
-    let options = options(arguments)?;
+    let place = Place::choose(arguments)?;
+    let options = options(arguments, &place)?;
     let mut guard = Guard::start(options)?;
     let mut screen = Screen::new(arguments.json);
-    screen.ready(arguments, guard.back_end())?;
+    screen.ready(arguments, &place, guard.back_end())?;
     let mut next = ackgate_linux::now();
     loop {
         next += Span::secs(1);
@@ -189,21 +181,66 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         }
     }
     let summary = guard.stop();
-    screen.summary(arguments, &summary)
+    screen.summary(&place, &summary)
 }
 
-fn options(arguments: &Arguments) -> anyhow::Result<Options> {
+/// The interface and the port in front of it: what was said, or what this host says.
+struct Place {
+    device: String,
+    /// Nobody named it.
+    by_route: bool,
+    /// Rate of the port in Mb/s, when it is known.
+    rate_mbps: Option<u64>,
+    /// Nobody gave it.
+    by_link: bool,
+}
+
+impl Place {
+    fn choose(arguments: &Arguments) -> anyhow::Result<Self> {
+        let device = match &arguments.dev {
+            Some(device) => device.clone(),
+            None => route::default_device().ok_or_else(|| {
+                Refused(anyhow::anyhow!(
+                    "there is no default route here whose interface could be guarded; name one with --dev (`ip link` lists \
+                     those there are)"
+                ))
+            })?,
+        };
+        let rate_mbps = match arguments.rate {
+            Some(rate) => Some(rate.div_ceil(1_000_000)),
+            None => route::link_mbps(&device),
+        };
+        Ok(Self { device, by_route: arguments.dev.is_none(), rate_mbps, by_link: arguments.rate.is_none() })
+    }
+
+    /// What was taken, and why.
+    fn told(&self, buffer: Buffer) -> String {
+        let device = format!("{}{}", self.device, if self.by_route { " (the default route's interface)" } else { "" });
+        let rate = match (self.rate_mbps, self.by_link) {
+            (Some(rate), true) => format!("rate {rate} Mb/s (the link's)"),
+            (Some(rate), false) => format!("rate {rate} Mb/s"),
+            (None, _) => "rate not known (the link tells none)".into(),
+        };
+        let buffer = match buffer {
+            Buffer::Auto => "buffer auto (searched for)".into(),
+            Buffer::Bytes(bytes) => format!("buffer {bytes} bytes"),
+        };
+        format!("{device}: {buffer}, {rate}")
+    }
+}
+
+fn options(arguments: &Arguments, place: &Place) -> anyhow::Result<Options> {
     let refuse = |message: String| anyhow::Error::new(Refused(anyhow::anyhow!(message)));
     let buffer = arguments.buffer.bytes();
     let defaults = arguments.guard.config(buffer);
     let max_hold = arguments
         .max_hold
         .map_or(defaults.max_hold, |hold| u64::try_from(hold.as_nanos()).map_or(Span(u64::MAX), Span));
-    let mut options = Options::new(&arguments.dev, buffer);
+    let mut options = Options::new(&place.device, buffer);
     options.pac = Config {
         max_hold,
         initial_window: arguments.initial_window,
-        rate_mbps: arguments.rate.map_or(0, |rate| rate.div_ceil(1_000_000)),
+        rate_mbps: place.rate_mbps.unwrap_or(0),
         auto: arguments.buffer == Buffer::Auto,
         thin_acks: defaults.thin_acks && !arguments.every_ack,
         ..defaults
@@ -253,17 +290,17 @@ impl Screen {
         Self { json, live: !json && std::io::stdout().is_terminal(), last }
     }
 
-    fn ready(&mut self, arguments: &Arguments, back_end: &str) -> anyhow::Result<()> {
+    fn ready(&mut self, arguments: &Arguments, place: &Place, back_end: &str) -> anyhow::Result<()> {
         if self.json {
-            let device = arguments.dev.as_str();
             return self.event(&Event::Ready {
-                device,
+                device: &place.device,
                 guard: arguments.guard,
                 buffer: arguments.buffer.bytes(),
+                rate_mbps: place.rate_mbps,
                 hold: back_end,
             });
         }
-        println!("guarding {} (buffer {}, hold back-end {back_end}); Ctrl-C stops", arguments.dev, arguments.buffer);
+        println!("guarding {}, hold back-end {back_end}; Ctrl-C stops", place.told(arguments.buffer));
         Ok(())
     }
 
@@ -288,7 +325,7 @@ impl Screen {
         Ok(out.flush()?)
     }
 
-    fn summary(&mut self, arguments: &Arguments, summary: &Summary) -> anyhow::Result<()> {
+    fn summary(&mut self, place: &Place, summary: &Summary) -> anyhow::Result<()> {
         if self.json {
             return self.event(&Event::Summary(summary));
         }
@@ -298,7 +335,7 @@ impl Screen {
         let Summary { released, forced, passed, held_max, hold_us, .. } = summary;
         println!(
             "{} is as it was. {passed} segments passed at once, {released} were held ({held_max} at most at once,",
-            arguments.dev
+            place.device
         );
         println!(
             "for {} us in the median, {} us at the 99th percentile), {forced} of them as long as allowed.",

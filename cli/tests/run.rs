@@ -12,6 +12,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use std::time::Duration;
 
+use ackgate_linux::doctor::Finding;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use world::{DEVICE, RECEIVER_V4, World};
@@ -134,11 +135,13 @@ fn a_device_has_one_guard_and_ctrl_c_ends_it() {
 #[test]
 fn a_kill_in_the_middle_of_an_incast_hurts_no_connection() {
     let Some(world) = World::new() else { return };
-    let mut ways = vec![["--attach", "tcx"], ["--attach", "clsact"], ["--hold", "redirect"]];
+    let mut ways = vec![["--attach", "clsact"], ["--hold", "redirect"]];
     let report = ackgate_linux::doctor::examine(None);
-    if report.checks.iter().any(|check| check.name == "nfqueue" && check.finding == ackgate_linux::doctor::Finding::Ok)
-    {
-        ways.push(["--hold", "nfqueue"]);
+    for (feature, way) in [("tcx", ["--attach", "tcx"]), ("nfqueue", ["--hold", "nfqueue"])] {
+        let there = |check: &ackgate_linux::doctor::Check| check.name == feature && check.finding == Finding::Ok;
+        if report.checks.iter().any(there) {
+            ways.push(way);
+        }
     }
     for way in ways {
         let before = world.receiver_state();

@@ -18,4 +18,4 @@ mod mark {
 }
 
 pub(crate) use dctcp::DctcpSkelBuilder;
-pub(crate) use mark::MarkSkelBuilder;
+pub(crate) use mark::{MarkSkel, MarkSkelBuilder};

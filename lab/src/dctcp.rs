@@ -5,8 +5,10 @@ use std::fs;
 use std::mem::MaybeUninit;
 use std::sync::OnceLock;
 
+use ackgate_linux::Error;
+use ackgate_linux::load::{Verified, load, verified};
 use libbpf_rs::Link;
-use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+use libbpf_rs::skel::SkelBuilder;
 
 use crate::bpf::DctcpSkelBuilder;
 use crate::testbed::TestbedError;
@@ -39,16 +41,24 @@ fn known() -> bool {
 }
 
 /// Registers ours. Names are the whole machine's, and another lab may run: hence the process id.
-fn register() -> Result<(Link, String), libbpf_rs::Error> {
+fn register() -> Result<(Link, String), Error> {
+    const WHAT: &str = "register DCTCP";
     let name = format!("dctcp_{}", std::process::id());
-    // What libbpf has to say is in the error.
-    libbpf_rs::set_print(None);
     let mut storage = MaybeUninit::uninit();
-    let mut open = DctcpSkelBuilder::default().open(&mut storage)?;
+    let mut open = DctcpSkelBuilder::default().open(&mut storage).map_err(|error| Error::from_bpf(WHAT, &error))?;
     let field = &mut open.struct_ops.dctcp_mut().name;
     for (to, from) in field.iter_mut().zip(name.bytes().chain(std::iter::repeat(0))) {
         *to = from.cast_signed();
     }
-    let mut skel = open.load()?;
-    Ok((skel.maps.dctcp.attach_struct_ops()?, name))
+    let mut skel = load(WHAT, open)?;
+    let link = skel.maps.dctcp.attach_struct_ops().map_err(|error| Error::from_bpf(WHAT, &error))?;
+    Ok((link, name))
+}
+
+/// Loads ours without registering it: what the verifier makes of it.
+pub(crate) fn verify() -> Result<Vec<Verified>, Error> {
+    const WHAT: &str = "load DCTCP";
+    let mut storage = MaybeUninit::uninit();
+    let open = DctcpSkelBuilder::default().open(&mut storage).map_err(|error| Error::from_bpf(WHAT, &error))?;
+    verified(&load(WHAT, open)?)
 }

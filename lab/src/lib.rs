@@ -8,6 +8,7 @@
 //! - [`ablation`]: every guard, one factor at a time.
 //! - [`mouse`]: small requests among bulk.
 //! - [`pairs`]: with and without the guard in turn, and what it costs.
+//! - [`programs`]: the lab's own BPF programs, as the kernel's verifier takes them.
 //! - [`machine`]: what it was measured on, and what its processors did.
 
 pub mod ablation;
@@ -18,6 +19,7 @@ pub mod load;
 pub mod machine;
 pub mod mouse;
 pub mod pairs;
+pub mod programs;
 pub mod testbed;
 
 mod bpf;

@@ -8,10 +8,11 @@ use ackgate_control::pac::state::Gate;
 use ackgate_control::pac::{Config, Growth, Hold, Requests, RttMethod, State};
 use ackgate_control::policy::FlowId;
 use ackgate_control::units::Span;
-use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+use libbpf_rs::skel::SkelBuilder;
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 
 use crate::error::Error;
+use crate::load::{Verified, load, verified};
 use crate::shared::{MAX_FLOWS, Shared};
 use crate::skel::{AckgateSkelBuilder, types};
 
@@ -41,6 +42,7 @@ pub struct Datapath {
     ring: MapHandle,
     flow_ids: MapHandle,
     free_ids: MapHandle,
+    programs: Vec<Verified>,
     shared: Shared,
 }
 
@@ -53,7 +55,6 @@ impl Datapath {
     pub fn load(config: &Config, take: Take, fixed_time: bool) -> Result<Self, Error> {
         const WHAT: &str = "load the BPF programs";
         let failed = |error: libbpf_rs::Error| Error::from_bpf(WHAT, &error);
-        libbpf_rs::set_print(Some((libbpf_rs::PrintLevel::Debug, |_, line| tracing::debug!("{}", line.trim_end()))));
         let mut storage = MaybeUninit::uninit();
         let mut open = AckgateSkelBuilder::default().open(&mut storage).map_err(failed)?;
         let rodata = open.maps.rodata_data.as_deref_mut().expect("the programs have settings");
@@ -61,7 +62,7 @@ impl Datapath {
         let queue = take == Take::Queue;
         open.progs.must_wait.set_autoload(queue);
         open.progs.egress_window.set_autoload(queue);
-        let skel = open.load().map_err(failed)?;
+        let skel = load(WHAT, open)?;
 
         let duplicate = |map: &libbpf_rs::MapMut<'_>| MapHandle::try_from(map).map_err(failed);
         let program = |program: &libbpf_rs::ProgramMut<'_>| {
@@ -79,8 +80,15 @@ impl Datapath {
             ring: duplicate(&skel.maps.ring)?,
             flow_ids: duplicate(&skel.maps.flow_ids)?,
             free_ids: duplicate(&skel.maps.free_ids)?,
+            programs: verified(&skel)?,
             shared,
         })
+    }
+
+    /// The programs that were loaded, by name.
+    #[must_use]
+    pub fn programs(&self) -> &[Verified] {
+        &self.programs
     }
 
     /// The program for what arrives.

@@ -11,8 +11,11 @@ use serde::Serialize;
 use crate::attach;
 use crate::datapath::{Datapath, Take};
 use crate::device::Device;
-use crate::error::Error;
+use crate::error::{COMPILER, Error};
 use crate::hold;
+use crate::load::Verified;
+use crate::privilege::{NEEDED, Process};
+use crate::route;
 use crate::sys;
 
 /// What a probe found.
@@ -23,8 +26,10 @@ pub enum Finding {
     Ok,
     /// It is not there, and something else does its work.
     Note,
-    /// It is not there, and nothing can be guarded without.
+    /// This host does not have it, and nothing can be guarded without.
     Missing,
+    /// It should work here and does not: nothing can be guarded until that is mended.
+    Failed,
 }
 
 /// One probe.
@@ -45,92 +50,164 @@ pub struct Report {
     pub kernel: String,
     /// The probes.
     pub checks: Vec<Check>,
-    /// How `run` would attach the programs; `None` when it could not.
+    /// The compiler that built the BPF programs.
+    pub compiler: &'static str,
+    /// The BPF programs as this kernel's verifier took them; empty when it did not.
+    pub programs: Vec<Verified>,
+    /// How `run` would attach the programs; `None` when nothing can be guarded.
     pub attach: Option<&'static str>,
-    /// The hold back-end that `run` would use; `None` when there is none.
+    /// The hold back-end that `run` would use; `None` when nothing can be guarded.
     pub hold: Option<&'static str>,
     /// Whether an interface (the one asked for, if one was) can be guarded.
     pub able: bool,
 }
 
+impl Report {
+    /// The first thing that should work here and does not.
+    #[must_use]
+    pub fn fault(&self) -> Option<&Check> {
+        self.checks.iter().find(|check| check.finding == Finding::Failed)
+    }
+}
+
+/// What works all the same where nothing can be guarded.
+const WITHOUT_A_GUARD: &str = "no guard; `ackgate sim`, `reproduce`, `load` and an unguarded `lab` work all the same";
+
 /// Probes this host, and the interface if one is named.
 #[must_use]
 pub fn examine(device: Option<&str>) -> Report {
-    let mut checks = Vec::new();
-    let mut check = |name, finding, detail: String| checks.push(Check { name, finding, detail });
-
-    let lacking = lacking_capabilities();
+    let mut report = Report {
+        kernel: sys::kernel_release(),
+        checks: Vec::new(),
+        compiler: COMPILER,
+        programs: Vec::new(),
+        attach: None,
+        hold: None,
+        able: false,
+    };
+    let process = Process::this();
+    let lacking = process.lacking();
+    let mut check = |name, finding, detail: String| report.checks.push(Check { name, finding, detail });
     if !lacking.is_empty() {
-        let detail = format!("{} missing: run as root; without, nothing else can be told", lacking.join(", "));
+        let detail = format!(
+            "{} missing: run as root; without, nothing else can be told; {WITHOUT_A_GUARD}",
+            lacking.join(", ")
+        );
         check("privileges", Finding::Missing, detail);
         if let Some(name) = device {
             examine_device(name, &mut check);
         }
-        return Report { kernel: kernel(), checks, attach: None, hold: None, able: false };
+        return report;
     }
-    check("privileges", Finding::Ok, "CAP_BPF, CAP_NET_ADMIN and CAP_NET_RAW".into());
+    check("privileges", Finding::Ok, NEEDED.map(|(_, name)| name).join(", "));
     for (name, kind) in [("BPF ring buffer", MapType::RingBuf), ("BPF stack map", MapType::Stack)] {
         let there = kind.is_supported().unwrap_or(false);
         let finding = if there { Finding::Ok } else { Finding::Missing };
-        check(name, finding, if there { "there".into() } else { "needs Linux 5.8 or newer".into() });
+        check(name, finding, if there { "there".into() } else { format!("not there: {WITHOUT_A_GUARD}") });
     }
-    let loads = Datapath::load(&Config::new(96 << 10), Take::Vanish, false);
+    let loads = programs();
     match &loads {
-        Ok(_) => check("BPF programs", Finding::Ok, "load, with shared memory".into()),
-        Err(error) => check("BPF programs", Finding::Missing, format!("{error}; they need Linux 5.17 or newer")),
+        Ok(programs) => {
+            let told: Vec<String> =
+                programs.iter().map(|program| format!("{} {}", program.name, program.instructions)).collect();
+            check("BPF programs", Finding::Ok, format!("the verifier takes them; instructions: {}", told.join(", ")));
+        }
+        Err(error) => {
+            // A kernel that lacks something is a host that cannot; all else is a fault that can be mended.
+            let lacks = matches!(error, Error::Unsupported { .. });
+            let finding = if lacks { Finding::Missing } else { Finding::Failed };
+            check("BPF programs", finding, format!("{error}; {WITHOUT_A_GUARD}"));
+        }
     }
     let tcx = attach::kernel_has_tcx();
-    let clsact = clsact();
+    let clsact = process.may_unshare().then(clsact);
     if tcx {
         check("tcx", Finding::Ok, "programs leave the interface with the daemon, however it ends".into());
     } else {
-        check("tcx", Finding::Note, "needs Linux 6.6 or newer; clsact and a janitor process do its work".into());
+        check("tcx", Finding::Note, "not there (Linux 6.6 has it); clsact and a janitor process do its work".into());
     }
     match &clsact {
-        Ok(()) => check("clsact", Finding::Ok, "there".into()),
-        Err(_) if tcx => check("clsact", Finding::Note, "not there, and not needed with tcx".into()),
-        Err(error) => {
-            let detail = format!("{error}; install iproute2, or load the module sch_ingress (CONFIG_NET_SCH_INGRESS)");
+        None => check("clsact", Finding::Note, NOT_TRIED.into()),
+        Some(Ok(())) => check("clsact", Finding::Ok, "there".into()),
+        Some(Err(_)) if tcx => check("clsact", Finding::Note, "not there; tcx does its work".into()),
+        Some(Err(error)) => {
+            let detail = format!(
+                "{error}; install iproute2, or load the module sch_ingress (CONFIG_NET_SCH_INGRESS); until then {WITHOUT_A_GUARD}"
+            );
             check("clsact", Finding::Missing, detail);
         }
     }
     let raw = sys::raw_sender(1);
     match &raw {
         Ok(_) => check("packet socket", Finding::Ok, "released frames go out past the qdisc".into()),
-        Err(error) => check("packet socket", Finding::Note, format!("{error} (CONFIG_PACKET); nfqueue does without")),
-    }
-    let veth = sys::in_new_namespace(|| quiet("ip", &["link", "add", "a0", "type", "veth", "peer", "name", "b0"]));
-    match &veth {
-        Ok(()) => check("veth", Finding::Ok, "`--hold redirect` could be used".into()),
         Err(error) => {
-            let detail = format!("{error}; `--hold redirect` cannot be used (needs iproute2 and CONFIG_VETH)");
-            check("veth", Finding::Note, detail);
+            let detail =
+                format!("{error} (CONFIG_PACKET); `--hold nfqueue` does without, `ring` and `redirect` do not");
+            check("packet socket", Finding::Note, detail);
         }
+    }
+    if process.may_unshare() {
+        let veth = sys::in_new_namespace(|| quiet("ip", &["link", "add", "a0", "type", "veth", "peer", "name", "b0"]));
+        match veth {
+            Ok(()) => check("veth", Finding::Ok, "`--hold redirect` and the lab could be used".into()),
+            Err(error) => {
+                let detail = format!(
+                    "{error}; `--hold redirect` and the lab cannot be used (they need iproute2 and CONFIG_VETH), the other ways \
+                     to hold can"
+                );
+                check("veth", Finding::Note, detail);
+            }
+        }
+    } else {
+        check("veth", Finding::Note, NOT_TRIED.into());
     }
     let nfqueue = hold::probe_nfqueue();
     match &nfqueue {
         Ok(()) => check("nfqueue", Finding::Ok, "`--hold nfqueue` could be used".into()),
         Err(error) => {
-            let detail =
-                format!("{error}; `--hold nfqueue` cannot be used (needs iptables and its matches bpf and NFQUEUE)");
+            let detail = format!(
+                "{error}; `--hold nfqueue` cannot be used (it needs iptables and its matches bpf and NFQUEUE), the other ways \
+                 to hold can"
+            );
             check("nfqueue", Finding::Note, detail);
         }
+    }
+    if std::path::Path::new("/sys/kernel/btf/vmlinux").exists() {
+        check("kernel types", Finding::Ok, "the lab can mark (`--ecn`) and bring DCTCP".into());
+    } else {
+        let detail =
+            "no BTF (CONFIG_DEBUG_INFO_BTF); the lab goes without `--ecn` and `--cc dctcp`, guarding does not need it";
+        check("kernel types", Finding::Note, detail.into());
     }
     if let Some(name) = device {
         examine_device(name, &mut check);
     }
-    let attach = match (&loads, tcx, &clsact) {
-        (Ok(_), true, _) => Some("tcx"),
-        (Ok(_), false, Ok(())) => Some("clsact"),
-        _ => None,
-    };
-    let hold = match (&raw, &nfqueue) {
-        (Ok(_), _) => Some("ring"),
-        (Err(_), Ok(())) => Some("nfqueue"),
-        _ => None,
-    };
-    let able = attach.is_some() && hold.is_some() && checks.iter().all(|check| check.finding != Finding::Missing);
-    Report { kernel: kernel(), checks, attach, hold: attach.and(hold), able }
+    let clsact_attaches = clsact.is_none_or(|tried| tried.is_ok());
+    report.programs = loads.unwrap_or_default();
+    report.able = report.checks.iter().all(|check| !matches!(check.finding, Finding::Missing | Finding::Failed))
+        && (tcx || clsact_attaches)
+        && (raw.is_ok() || nfqueue.is_ok());
+    if report.able {
+        report.attach = Some(if tcx { "tcx" } else { "clsact" });
+        report.hold = Some(if raw.is_ok() { "ring" } else { "nfqueue" });
+    }
+    report
+}
+
+/// What was not tried for want of a privilege that `run` does not need.
+const NOT_TRIED: &str = "not tried: making a network namespace to try it in needs CAP_SYS_ADMIN";
+
+/// Loads every program there is, as `run` would.
+fn programs() -> Result<Vec<Verified>, Error> {
+    let mut all = Vec::new();
+    for take in [Take::Vanish, Take::Queue] {
+        let datapath = Datapath::load(&Config::credit(96 << 10), take, false)?;
+        all.extend_from_slice(datapath.programs());
+    }
+    // The larger count where both ways have it.
+    all.sort_by(|a, b| a.name.cmp(&b.name).then(b.instructions.cmp(&a.instructions)));
+    all.dedup_by(|next, kept| next.name == kept.name);
+    Ok(all)
 }
 
 fn examine_device(name: &str, check: &mut impl FnMut(&'static str, Finding, String)) {
@@ -143,9 +220,11 @@ fn examine_device(name: &str, check: &mut impl FnMut(&'static str, Finding, Stri
         Err(error @ Error::AlreadyGuarded(_)) => check("interface", Finding::Missing, error.to_string()),
         Err(error) => check("interface", Finding::Note, error.to_string()),
     }
-    let speed = std::fs::read_to_string(format!("/sys/class/net/{name}/speed")).unwrap_or_default();
-    if let Ok(megabits @ 1..) = speed.trim().parse::<u32>() {
-        check("link rate", Finding::Ok, format!("--rate {megabits}mbit, if the switch port is as fast as the link"));
+    match route::link_mbps(name) {
+        Some(megabits) => {
+            check("link rate", Finding::Ok, format!("{megabits} Mb/s; `run` takes it when no --rate is given"))
+        }
+        None => check("link rate", Finding::Note, "the interface tells none; `run --rate` says it".into()),
     }
     let Ok(offloads) = Command::new("ethtool").args(["-k", name]).output() else {
         return check("offloads", Finding::Note, "unknown: ethtool is not installed".into());
@@ -161,22 +240,6 @@ fn examine_device(name: &str, check: &mut impl FnMut(&'static str, Finding, Stri
         let names = if names.is_empty() { "none".to_owned() } else { names.join(" and ") };
         check("offloads", Finding::Ok, format!("{names} on; they may stay as they are"));
     }
-}
-
-fn kernel() -> String {
-    let name = nix::sys::utsname::uname();
-    name.map_or_else(|_| "of unknown release".to_owned(), |name| name.release().to_string_lossy().into_owned())
-}
-
-/// Capabilities that guarding needs and this process has not.
-fn lacking_capabilities() -> Vec<&'static str> {
-    const SYS_ADMIN: u32 = 21;
-    const NEEDED: [(u32, &str); 3] = [(12, "CAP_NET_ADMIN"), (13, "CAP_NET_RAW"), (39, "CAP_BPF")];
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
-    let effective = line.and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok()).unwrap_or(0);
-    let has = |bit: u32| effective >> bit & 1 != 0;
-    NEEDED.iter().filter(|&&(bit, _)| !(has(bit) || (bit == 39 && has(SYS_ADMIN)))).map(|&(_, name)| name).collect()
 }
 
 /// Makes a clsact qdisc on the loopback interface of a new namespace.
@@ -200,7 +263,7 @@ mod tests {
     #[test]
     fn every_finding_is_explained_and_decides() {
         let report = examine(Some("no-such-dev0"));
-        assert!(!report.able, "{report:#?}");
+        assert!(!report.able && report.attach.is_none() && report.hold.is_none(), "{report:#?}");
         assert!(report.checks.iter().all(|check| !check.detail.is_empty()));
         let interface = report.checks.iter().find(|check| check.name == "interface").unwrap();
         assert!(interface.detail.contains("`no-such-dev0`"), "{interface:?}");

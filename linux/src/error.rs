@@ -1,6 +1,11 @@
 //! What can go wrong between a command line and a guarded device, in words that say what to do about it.
 
+use std::fmt;
 use std::io;
+
+use crate::limits;
+use crate::privilege::{Denied, Process};
+use crate::sys;
 
 /// Why a device is not guarded.
 #[derive(Debug, thiserror::Error)]
@@ -36,8 +41,23 @@ pub enum Error {
     AlreadyGuarded(String),
 
     /// Not allowed to.
-    #[error("not allowed to {0}; run ackgate as root (it needs CAP_BPF, CAP_NET_ADMIN and CAP_NET_RAW)")]
-    NotPermitted(&'static str),
+    #[error("not allowed to {0}")]
+    NotPermitted(Denied),
+
+    /// The kernel's verifier does not take a program.
+    #[error("{0}")]
+    Unverifiable(Box<Refusal>),
+
+    /// There is not enough memory, or none that this process may take.
+    #[error("could not {what}: out of memory{needed}; {limits}")]
+    Memory {
+        /// What was tried.
+        what: &'static str,
+        /// How much it takes.
+        needed: String,
+        /// The limits that this process is under.
+        limits: String,
+    },
 
     /// The kernel lacks something.
     #[error("this kernel cannot {what} ({source}); `ackgate doctor` tells what is missing and how to get it")]
@@ -72,10 +92,18 @@ impl Error {
     /// Sorts a failed system call by what can be done about it.
     pub(crate) fn from_io(what: &'static str, source: io::Error) -> Self {
         match source.raw_os_error() {
-            Some(libc::EPERM | libc::EACCES) => Self::NotPermitted(what),
+            Some(libc::EPERM | libc::EACCES) => Self::NotPermitted(Process::this().denied(what)),
+            Some(libc::ENOMEM) => Self::memory(what, None),
             Some(libc::EINVAL | libc::ENOSYS | libc::EOPNOTSUPP) => Self::Unsupported { what, source },
             _ => Self::Io { what, source },
         }
+    }
+
+    /// Memory that could not be had, and how many bytes it would have been.
+    pub(crate) fn memory(what: &'static str, bytes: Option<u64>) -> Self {
+        let needed =
+            bytes.map_or_else(String::new, |bytes| format!(" (the maps take {} MB)", bytes.div_ceil(1_000_000)));
+        Self::Memory { what, needed, limits: limits::told() }
     }
 
     /// A failed call through `nix`.
@@ -84,9 +112,10 @@ impl Error {
     }
 
     /// A failed call through libbpf.
-    pub(crate) fn from_bpf(what: &'static str, error: &libbpf_rs::Error) -> Self {
+    #[must_use]
+    pub fn from_bpf(what: &'static str, error: &libbpf_rs::Error) -> Self {
         let source = match error.kind() {
-            libbpf_rs::ErrorKind::PermissionDenied => return Self::NotPermitted(what),
+            libbpf_rs::ErrorKind::PermissionDenied => return Self::NotPermitted(Process::this().denied(what)),
             kind => {
                 tracing::debug!(?kind, "{error:#}");
                 io::Error::other(format!("{error:#}"))
@@ -95,3 +124,35 @@ impl Error {
         Self::Io { what, source }
     }
 }
+
+/// A program that the kernel's verifier does not take.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// The program.
+    pub program: String,
+    /// The last lines of the verifier's reasoning.
+    pub last: Vec<String>,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "the kernel's verifier does not take the BPF program `{}`:", self.program)?;
+        for line in &self.last {
+            writeln!(f, "    {line}")?;
+        }
+        write!(
+            f,
+            "It was compiled by {COMPILER} and this is Linux {}. That is a fault of ackgate's, not of this host's set-up: build \
+             it with a compiler that was tried ({TESTED_COMPILERS}, for example CLANG={DEFAULT_COMPILER} make build), and \
+             report these lines to ackgate's issue tracker",
+            sys::kernel_release()
+        )
+    }
+}
+
+/// The compiler that built the BPF programs.
+pub const COMPILER: &str = env!("ACKGATE_CLANG");
+/// Those that are tested.
+pub const TESTED_COMPILERS: &str = env!("ACKGATE_TESTED_CLANGS");
+/// The one that set-up installs.
+pub const DEFAULT_COMPILER: &str = env!("ACKGATE_DEFAULT_CLANG");

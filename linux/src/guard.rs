@@ -26,6 +26,7 @@ use crate::datapath::{Datapath, Take};
 use crate::device::{Claim, Device};
 use crate::error::Error;
 use crate::hold::{self, Arrival, Hold, NfQueue, Pair, Redirect, Ring};
+use crate::privilege;
 use crate::sweep::{self, Sweeper};
 use crate::sys;
 
@@ -202,6 +203,7 @@ impl Guard {
     pub fn start(options: Options) -> Result<Self, Error> {
         options.pac.validate().map_err(|error| Error::Settings(error.to_string()))?;
         let device = Device::find(&options.device)?;
+        privilege::require()?;
         let claim = device.claim()?;
         let clsact = match options.attach {
             attach::Choice::Auto => !attach::kernel_has_tcx(),

@@ -19,10 +19,14 @@ pub mod doctor;
 pub mod error;
 pub mod guard;
 pub mod hold;
+pub mod load;
+pub mod privilege;
+pub mod route;
 pub mod shared;
 
 mod emitter;
 mod frames;
+mod limits;
 mod skel;
 mod sweep;
 mod sys;

@@ -222,13 +222,24 @@ impl RunTimeStats {
     }
 }
 
-/// Runs of a program and nanoseconds that they took, as far as the kernel measured them.
-pub(crate) fn run_time(program: BorrowedFd<'_>) -> io::Result<(u64, u64)> {
+/// What the kernel tells about a program.
+pub(crate) fn program_info(program: BorrowedFd<'_>) -> io::Result<libbpf_sys::bpf_prog_info> {
     let mut info = libbpf_sys::bpf_prog_info::default();
     let mut length = size_of::<libbpf_sys::bpf_prog_info>() as u32;
     // SAFETY: `info` is as long as `length` says, and its pointers are null, which asks for nothing else.
     let result = unsafe { libbpf_sys::bpf_prog_get_info_by_fd(program.as_raw_fd(), &raw mut info, &raw mut length) };
-    if result < 0 { Err(io::Error::from_raw_os_error(-result)) } else { Ok((info.run_cnt, info.run_time_ns)) }
+    if result < 0 { Err(io::Error::from_raw_os_error(-result)) } else { Ok(info) }
+}
+
+/// Runs of a program and nanoseconds that they took, as far as the kernel measured them.
+pub(crate) fn run_time(program: BorrowedFd<'_>) -> io::Result<(u64, u64)> {
+    program_info(program).map(|info| (info.run_cnt, info.run_time_ns))
+}
+
+/// The kernel's release, for example `6.1.0-56-amd64`.
+pub(crate) fn kernel_release() -> String {
+    let name = nix::sys::utsname::uname();
+    name.map_or_else(|_| "of unknown release".to_owned(), |name| name.release().to_string_lossy().into_owned())
 }
 
 /// CPU time of this process in seconds, and its peak memory in KiB.

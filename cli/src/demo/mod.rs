@@ -15,6 +15,7 @@ use ackgate_lab::load::LoadError;
 use ackgate_lab::load::pull::{Start, Volume};
 use ackgate_lab::machine::Machine;
 use ackgate_lab::testbed::{Spec, require_privilege};
+use ackgate_linux::doctor::{Finding, examine};
 use ackgate_sim::observer::Nobody;
 use ackgate_sim::output::table::table;
 use ackgate_sim::scenario::{Assignment, Document};
@@ -23,6 +24,7 @@ use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
+use crate::exit::Refused;
 use crate::table::print_json;
 
 /// What is simulated where the kernel may not be used.
@@ -113,15 +115,14 @@ struct Demo {
 /// Runs the demo.
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let stop = crate::stop::on_signals()?;
+    let simulated_because = if arguments.simulate { Some("The simulator was asked for.".into()) } else { hindrance()? };
     let bar = bar(arguments);
-    let demo = match on_the_kernel(arguments, &bar, &stop) {
-        Ok(demo) => demo,
-        Err(Unusable::Here(why)) => {
+    let demo = match simulated_because {
+        None => on_the_kernel(arguments, &bar, &stop)?,
+        Some(why) => {
             bar.println(format!("{why}\nThe simulator stands in for the kernel."));
-            bar.set_position(0);
             in_the_simulator(arguments, &bar, &stop, &why)?
         }
-        Err(Unusable::Failed(e)) => return Err(e),
     };
     bar.finish_and_clear();
     if let Some(folder) = arguments.html.parent() {
@@ -152,27 +153,28 @@ fn bar(arguments: &Arguments) -> ProgressBar {
     bar
 }
 
-/// Why the kernel gave no demo.
-enum Unusable {
-    /// It cannot be had on this host, for this reason.
-    Here(String),
-    /// It went wrong.
-    Failed(anyhow::Error),
+/// What keeps the demo from this kernel, if something does: no privilege, or a feature that the kernel was built without.
+///
+/// # Errors
+/// When the guard should work here and does not: a simulation in its place would hide that.
+fn hindrance() -> anyhow::Result<Option<String>> {
+    if let Err(error) = require_privilege() {
+        return Ok(Some(format!("{error}.")));
+    }
+    let report = examine(None);
+    if let Some(fault) = report.fault() {
+        let reason = format!(
+            "the guard should work here and does not: {}\n(`ackgate doctor` tells more; `ackgate demo --simulate` shows the \
+             simulator)",
+            fault.detail
+        );
+        return Err(Refused(anyhow::anyhow!(reason)).into());
+    }
+    let missing = report.checks.iter().find(|check| check.finding == Finding::Missing);
+    Ok(missing.map(|check| format!("{}: {}.", check.name, check.detail)))
 }
 
-impl From<LabError> for Unusable {
-    fn from(error: LabError) -> Self {
-        // Stopping is what the user asked for, and no reason to go on in the simulator.
-        let stopped = matches!(error, LabError::Load(LoadError::Stopped));
-        if error.is_refusal() && !stopped { Self::Here(format!("{error}.")) } else { Self::Failed(error.into()) }
-    }
-}
-
-fn on_the_kernel(arguments: &Arguments, bar: &ProgressBar, stop: &AtomicBool) -> Result<Demo, Unusable> {
-    if arguments.simulate {
-        return Err(Unusable::Here("The simulator was asked for.".into()));
-    }
-    require_privilege().map_err(LabError::from)?;
+fn on_the_kernel(arguments: &Arguments, bar: &ProgressBar, stop: &AtomicBool) -> anyhow::Result<Demo> {
     bar.set_message("building the testbed");
     bar.tick();
     let rate = Lab::new(Spec::pac_edge())?.choose_rate(false, stop)?;
@@ -197,7 +199,7 @@ fn on_the_kernel(arguments: &Arguments, bar: &ProgressBar, stop: &AtomicBool) ->
     let ceiling_mbps = lab.ceiling(&config(64, None), stop)?;
     let mut points = Vec::new();
     for (index, &connections) in arguments.connections.iter().enumerate() {
-        let mut one = |guard: Option<GuardConfig>| -> Result<Outcome, Unusable> {
+        let mut one = |guard: Option<GuardConfig>| -> anyhow::Result<Outcome> {
             let half = u64::from(guard.is_some());
             bar.set_message(format!("{connections} connections, {}", if half == 1 { "guarded" } else { "unguarded" }));
             let report = lab.run(&config(connections, guard), false, stop, |progress| {

@@ -29,6 +29,7 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 pub use namespace::Namespace;
+pub(crate) use port::verify as verify_mark;
 pub use port::{PortStats, framing_limit_mbps};
 pub use registry::{Entry, Owner, clean, entries};
 pub use spec::{MAX_HOSTS, Spec};

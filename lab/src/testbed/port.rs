@@ -1,13 +1,17 @@
 //! The switch's port towards the receiver, the one bottleneck: its rate and buffer, its marking, its counters.
 
-use libbpf_rs::skel::{OpenSkel, SkelBuilder};
-use libbpf_rs::{TC_EGRESS, TcHookBuilder};
+use std::mem::MaybeUninit;
+
+use ackgate_linux::Error;
+use ackgate_linux::load::{Verified, load, verified};
+use libbpf_rs::skel::SkelBuilder;
+use libbpf_rs::{OpenObject, TC_EGRESS, TcHookBuilder};
 use nix::net::if_::if_nametoindex;
 
 use super::namespace::Namespace;
 use super::spec::Spec;
 use super::tools::{TestbedError, tc};
-use crate::bpf::MarkSkelBuilder;
+use crate::bpf::{MarkSkel, MarkSkelBuilder};
 
 /// The switch's port towards the receiver.
 pub(super) const BOTTLENECK: &str = "to-recv";
@@ -38,27 +42,40 @@ pub(super) fn shape(switch: &Namespace, verb: &str, spec: &Spec, limit: u64) -> 
 
 /// Has the port mark ECN-capable frames that find more than `threshold` bytes queued. It stays until the switch goes.
 pub(super) fn mark(switch: &Namespace, threshold: u32) -> Result<(), TestbedError> {
-    const WHAT: &str = "cannot have the switch mark frames (kernel built without BTF or CONFIG_NET_CLS_BPF?)";
-    let told = |error: libbpf_rs::Error| TestbedError::Bpf { what: WHAT, message: error.to_string() };
+    const WHAT: &str = "cannot have the switch mark frames";
+    let told = |error: Error| TestbedError::Bpf { what: WHAT, message: error.to_string() };
     let attach = || {
-        let mut storage = std::mem::MaybeUninit::uninit();
-        let mut open = MarkSkelBuilder::default().open(&mut storage)?;
-        if let Some(settings) = open.maps.rodata_data.as_deref_mut() {
-            settings.threshold = threshold;
-        }
-        let skel = open.load()?;
-        let index = if_nametoindex(BOTTLENECK).map_err(std::io::Error::from)?;
+        const WHAT: &str = "attach the mark to the switch's port";
+        let failed = |error: libbpf_rs::Error| Error::from_bpf(WHAT, &error);
+        let mut storage = MaybeUninit::uninit();
+        let skel = load_mark(&mut storage, threshold)?;
+        let index = if_nametoindex(BOTTLENECK).map_err(|errno| Error::Io { what: WHAT, source: errno.into() })?;
         let mut hook = TcHookBuilder::new(std::os::fd::AsFd::as_fd(&skel.progs.mark))
             .ifindex(i32::try_from(index).unwrap_or(i32::MAX))
             .handle(1)
             .priority(1)
             .hook(TC_EGRESS);
-        hook.create()?;
-        hook.attach()?;
-        Ok::<_, libbpf_rs::Error>(())
+        hook.create().map_err(failed)?;
+        hook.attach().map_err(failed)?;
+        Ok::<_, Error>(())
     };
     let done = switch.inside(attach);
     done.map_err(|source| TestbedError::Io { what: "entering the switch's namespace".into(), source })?.map_err(told)
+}
+
+/// The marking program, loaded.
+fn load_mark(storage: &mut MaybeUninit<OpenObject>, threshold: u32) -> Result<MarkSkel<'_>, Error> {
+    const WHAT: &str = "load the marking program";
+    let mut open = MarkSkelBuilder::default().open(storage).map_err(|error| Error::from_bpf(WHAT, &error))?;
+    if let Some(settings) = open.maps.rodata_data.as_deref_mut() {
+        settings.threshold = threshold;
+    }
+    load(WHAT, open)
+}
+
+/// Loads the marking program without attaching it: what the verifier makes of it.
+pub(crate) fn verify() -> Result<Vec<Verified>, Error> {
+    verified(&load_mark(&mut MaybeUninit::uninit(), 30_000)?)
 }
 
 /// What the port counted so far.

@@ -4,6 +4,7 @@
 use std::fs;
 use std::io;
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
@@ -41,24 +42,90 @@ impl Owner {
     #[must_use]
     pub fn me() -> Self {
         let pid = std::process::id();
-        Self { pid, started: start_time(pid).unwrap_or(0) }
+        let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
+        Self { pid, started: Stat::parse(&stat).map_or(0, |stat| stat.started) }
     }
 
-    /// Whether that process still runs.
+    /// Whether that process still runs. One that is being ended does, until it is gone: what it holds is still in use.
     #[must_use]
     pub fn lives(&self) -> bool {
-        start_time(self.pid) == Some(self.started)
+        self.life() != Life::Gone
+    }
+
+    fn life(&self) -> Life {
+        let read = |file: &str| fs::read_to_string(format!("/proc/{}/{file}", self.pid)).ok();
+        match read("stat").as_deref().and_then(Stat::parse) {
+            Some(stat) if stat.started == self.started => {
+                let threads = fs::read_dir(format!("/proc/{}/task", self.pid)).map_or(0, Iterator::count);
+                stat.life(threads, &read("status").unwrap_or_default())
+            }
+            _ => Life::Gone,
+        }
+    }
+
+    /// Waits for a process that is being ended, which takes seconds when it held thousands of sockets.
+    fn wait_while_ending(&self) -> Life {
+        let until = Instant::now() + LONGEST_END;
+        loop {
+            match self.life() {
+                Life::Ending if Instant::now() < until => std::thread::sleep(Duration::from_millis(10)),
+                life => return life,
+            }
+        }
     }
 }
 
-/// When a process started, if it exists.
-fn start_time(pid: u32) -> Option<u64> {
-    parse_start_time(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+/// How long a killed process may take to let go of what it held.
+const LONGEST_END: Duration = Duration::from_secs(60);
+
+/// How far a process's life has gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Life {
+    /// It runs.
+    Runs,
+    /// It was killed, and the kernel is taking it down.
+    Ending,
+    /// There is nothing left of it but perhaps the exit status that its parent has not asked for.
+    Gone,
 }
 
-/// Field 22 of `/proc/PID/stat`. The second field is the program's name in parentheses, which may contain anything.
-fn parse_start_time(stat: &str) -> Option<u64> {
-    stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(19)?.parse().ok()
+/// What `/proc/PID/stat` tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Stat {
+    state: char,
+    flags: u32,
+    started: u64,
+}
+
+impl Stat {
+    /// Being taken down (`PF_EXITING` of include/linux/sched.h).
+    const EXITING: u32 = 0x4;
+    /// SIGKILL in a set of signals.
+    const KILL: u64 = 1 << 8;
+
+    /// Fields 3, 9 and 22. The second is the program's name in parentheses, which may contain anything.
+    fn parse(stat: &str) -> Option<Self> {
+        let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_ascii_whitespace().collect();
+        let state = fields.first()?.chars().next()?;
+        Some(Self { state, flags: fields.get(6)?.parse().ok()?, started: fields.get(19)?.parse().ok()? })
+    }
+
+    /// `threads` it has, and its `/proc/PID/status`, for the signals that wait for it.
+    fn life(self, threads: usize, status: &str) -> Life {
+        let ended = matches!(self.state, 'Z' | 'X');
+        let pending = |name: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(name));
+            line.and_then(|set| u64::from_str_radix(set.trim(), 16).ok()).unwrap_or(0)
+        };
+        let killed = (pending("SigPnd:") | pending("ShdPnd:")) & Self::KILL != 0;
+        match (ended, threads) {
+            // A process is a zombie as soon as its first thread has ended; the others may still be at work.
+            (true, 0 | 1) => Life::Gone,
+            (true, _) => Life::Ending,
+            (false, _) if killed || self.flags & Self::EXITING != 0 => Life::Ending,
+            (false, _) => Life::Runs,
+        }
+    }
 }
 
 fn path(id: &str) -> PathBuf {
@@ -119,7 +186,8 @@ fn end_processes_inside(namespace: &Namespace) {
     }
 }
 
-/// Removes the testbeds whose process is gone; with `standing` also those that `lab up` left. Returns their ids.
+/// Removes the testbeds whose process is gone; with `standing` also those that `lab up` left. Returns their ids. Waits for
+/// a process that is being ended.
 ///
 /// # Errors
 /// The first removal that failed; the others are done all the same.
@@ -127,7 +195,7 @@ pub fn clean(standing: bool) -> Result<Vec<String>, TestbedError> {
     let mut removed = Vec::new();
     let mut failed = None;
     for entry in entries() {
-        let orphan = entry.owner.map_or(standing, |owner| !owner.lives());
+        let orphan = entry.owner.map_or(standing, |owner| owner.wait_while_ending() == Life::Gone);
         if orphan {
             match remove(&entry) {
                 Ok(()) => removed.push(entry.id),
@@ -151,8 +219,21 @@ mod tests {
     #[test]
     fn a_programs_name_may_contain_anything() {
         let stat = "7 (a) b ) c) S 1 7 7 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 4242 100 200";
-        assert_eq!(parse_start_time(stat), Some(4242));
-        assert_eq!(parse_start_time("7 (x"), None);
-        assert_eq!(parse_start_time(""), None);
+        assert_eq!(Stat::parse(stat), Some(Stat { state: 'S', flags: 4_194_560, started: 4242 }));
+        assert_eq!(Stat::parse("7 (x"), None);
+        assert_eq!(Stat::parse(""), None);
+    }
+
+    #[test]
+    fn a_killed_process_is_ending_until_nothing_of_it_is_left() {
+        let stat = |state, flags| Stat { state, flags, started: 1 };
+        let waiting = |set: &str| format!("Name:\tx\nSigPnd:\t{set}\nShdPnd:\t0000000000000000\n");
+        let quiet = waiting("0000000000000000");
+        assert_eq!(stat('S', 0x40).life(3, &quiet), Life::Runs);
+        assert_eq!(stat('S', 0x40).life(3, &waiting("0000000000000002")), Life::Runs, "SIGINT may be handled");
+        assert_eq!(stat('D', 0x40).life(3, &waiting("0000000000000100")), Life::Ending);
+        assert_eq!(stat('R', 0x44).life(1, &quiet), Life::Ending);
+        assert_eq!(stat('Z', 0x44).life(2, &quiet), Life::Ending, "other threads have not ended");
+        assert_eq!(stat('Z', 0x44).life(1, &quiet), Life::Gone);
     }
 }

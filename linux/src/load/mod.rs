@@ -1,0 +1,83 @@
+//! Loading BPF programs: what the kernel's verifier looked at when it took them, and what it means when it did not.
+//!
+//! libbpf says in its log what an error number does not: which program the verifier refused and why. The log of a load is
+//! collected here, and [`explain`] turns it into one of [`Error`]'s causes.
+
+mod explain;
+mod fault;
+
+use std::cell::RefCell;
+use std::os::fd::AsFd;
+
+use libbpf_rs::skel::{OpenSkel, Skel};
+use libbpf_rs::{Object, PrintLevel};
+use serde::Serialize;
+
+use crate::error::Error;
+use crate::privilege::Process;
+use crate::sys;
+
+/// A program that the kernel has taken.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Verified {
+    /// Its name in the BPF source.
+    pub name: String,
+    /// Instructions that the verifier processed, as `veristat` counts them; the kernel allows a million.
+    pub instructions: u32,
+}
+
+thread_local! {
+    /// What libbpf says on this thread while a load is under way.
+    static LOG: RefCell<Option<String>> = const { RefCell::new(None) };
+}
+
+/// Loads an object's programs and maps. `what` follows "could not" in an error.
+///
+/// # Errors
+/// With the cause, see [`Error`].
+pub fn load<'object, O: OpenSkel<'object>>(what: &'static str, mut open: O) -> Result<O::Output, Error> {
+    fault::inject(open.open_object_mut());
+    let bytes = map_bytes(&open);
+    libbpf_rs::set_print(Some((PrintLevel::Debug, note)));
+    LOG.set(Some(String::new()));
+    let loaded = open.load();
+    let log = LOG.take().unwrap_or_default();
+    loaded.map_err(|error| explain::explain(what, &error, &log, bytes, &Process::this()))
+}
+
+/// The programs of a loaded object, by name; those that were not to be loaded are left out.
+///
+/// # Errors
+/// When the kernel does not tell about a program.
+pub fn verified<'object>(loaded: &impl Skel<'object>) -> Result<Vec<Verified>, Error> {
+    let object: &Object = loaded.object();
+    let mut programs = object
+        .progs()
+        .filter(|program| program.autoload())
+        .map(|program| {
+            let info = sys::program_info(program.as_fd());
+            let info = info.map_err(|source| Error::from_io("ask the kernel about its BPF programs", source))?;
+            Ok(Verified { name: program.name().to_string_lossy().into_owned(), instructions: info.verified_insns })
+        })
+        .collect::<Result<Vec<_>, Error>>()?;
+    programs.sort();
+    Ok(programs)
+}
+
+/// Where libbpf's words go.
+fn note(level: PrintLevel, line: String) {
+    tracing::debug!("{}", line.trim_end());
+    if level != PrintLevel::Debug {
+        LOG.with_borrow_mut(|log| {
+            if let Some(log) = log {
+                log.push_str(&line);
+            }
+        });
+    }
+}
+
+/// Bytes that the object's maps take at the least.
+fn map_bytes<'object>(open: &impl OpenSkel<'object>) -> u64 {
+    let bytes = |entries: u32, value: u32| u64::from(entries) * u64::from(value.max(1));
+    open.open_object().maps().map(|map| bytes(map.max_entries(), map.value_size())).sum()
+}

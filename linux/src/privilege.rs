@@ -1,0 +1,173 @@
+//! What the kernel lets this process do: its capabilities, and what stands above them.
+
+use std::fmt;
+use std::fs;
+
+use crate::error::Error;
+
+/// The capabilities that guarding needs, with their bits (include/uapi/linux/capability.h).
+pub const NEEDED: [(u32, &str); 4] = [(12, "CAP_NET_ADMIN"), (13, "CAP_NET_RAW"), (38, "CAP_PERFMON"), (39, "CAP_BPF")];
+/// Stands for CAP_PERFMON and CAP_BPF, which were once part of it.
+const SYS_ADMIN: u32 = 21;
+
+/// Whether this process has the capabilities that guarding needs.
+///
+/// # Errors
+/// [`Error::NotPermitted`], which names those that it lacks.
+pub fn require() -> Result<(), Error> {
+    let process = Process::this();
+    if process.lacking().is_empty() { Ok(()) } else { Err(Error::NotPermitted(process.denied("guard an interface"))) }
+}
+
+/// What this process may, as /proc tells.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Process {
+    /// Effective capabilities.
+    capabilities: u64,
+    /// In a user namespace of its own, as in a rootless container.
+    user_namespace: bool,
+    /// Under a seccomp filter.
+    filtered: bool,
+    /// The kernel's lockdown mode, when there is one.
+    lockdown: Option<String>,
+}
+
+impl Process {
+    /// The calling thread.
+    pub(crate) fn this() -> Self {
+        let read = |path| fs::read_to_string(path).unwrap_or_default();
+        Self::parse(
+            &read("/proc/thread-self/status"),
+            &read("/proc/thread-self/uid_map"),
+            &read("/sys/kernel/security/lockdown"),
+        )
+    }
+
+    fn parse(status: &str, uid_map: &str, lockdown: &str) -> Self {
+        let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).map_or("", str::trim);
+        // The modes in a row, the one in force in brackets.
+        let mode = lockdown.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map(|(mode, _)| mode);
+        Self {
+            capabilities: u64::from_str_radix(field("CapEff:"), 16).unwrap_or(0),
+            user_namespace: !uid_map.split_ascii_whitespace().eq(["0", "0", "4294967295"]),
+            filtered: !matches!(field("Seccomp:"), "" | "0"),
+            lockdown: mode.filter(|&mode| mode != "none").map(str::to_owned),
+        }
+    }
+
+    fn has(&self, bit: u32) -> bool {
+        self.capabilities >> bit & 1 != 0
+    }
+
+    /// The needed capabilities that it has not.
+    pub(crate) fn lacking(&self) -> Vec<&'static str> {
+        let held = |bit| self.has(bit) || (bit >= 38 && self.has(SYS_ADMIN));
+        NEEDED.iter().filter(|&&(bit, _)| !held(bit)).map(|&(_, name)| name).collect()
+    }
+
+    /// Whether it may make network namespaces, in which things are tried.
+    pub(crate) fn may_unshare(&self) -> bool {
+        self.has(SYS_ADMIN)
+    }
+
+    /// Why the kernel says "not permitted".
+    pub(crate) fn denied(&self, what: &'static str) -> Denied {
+        let lacking = self.lacking();
+        let reason = if !lacking.is_empty() {
+            Reason::Capabilities(lacking)
+        } else if self.user_namespace {
+            Reason::UserNamespace
+        } else if let Some(mode) = &self.lockdown {
+            Reason::Lockdown(mode.clone())
+        } else if self.filtered {
+            Reason::Seccomp
+        } else {
+            Reason::Unknown
+        };
+        Denied { what, reason }
+    }
+}
+
+/// What was not permitted, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Denied {
+    what: &'static str,
+    reason: Reason,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Reason {
+    Capabilities(Vec<&'static str>),
+    UserNamespace,
+    Lockdown(String),
+    Seccomp,
+    Unknown,
+}
+
+impl fmt::Display for Denied {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: ", self.what)?;
+        match &self.reason {
+            Reason::Capabilities(lacking) => {
+                let needed = NEEDED.map(|(_, name)| name).join(", ");
+                write!(f, "this process lacks {}; run ackgate as root, or with {needed}", lacking.join(" and "))
+            }
+            Reason::UserNamespace => f.write_str(
+                "its capabilities hold in a user namespace only (a rootless container), and the kernel takes BPF programs \
+                 only from outside; run ackgate on the host",
+            ),
+            Reason::Lockdown(mode) => write!(
+                f,
+                "the capabilities are there, but kernel lockdown is in mode `{mode}` (/sys/kernel/security/lockdown); boot \
+                 with less of it (`lockdown=integrity` or none)"
+            ),
+            Reason::Seccomp => f.write_str(
+                "the capabilities are there, but a seccomp filter is in force (a container's?); allow the system calls bpf \
+                 and perf_event_open, or run ackgate on the host",
+            ),
+            Reason::Unknown => f.write_str(
+                "the capabilities are there, but something else forbids it; a security module (SELinux, AppArmor, BPF) would \
+                 say so in the kernel's log (`dmesg`)",
+            ),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What /proc says of root on a plain host.
+    const ROOT: &str = "Name:\tackgate\nCapEff:\t000001ffffffffff\nSeccomp:\t0\n";
+    const PLAIN: &str = "         0          0 4294967295\n";
+
+    #[test]
+    fn each_missing_capability_is_named() {
+        let status = |bits: u64| format!("CapEff:\t{bits:016x}\nSeccomp:\t0\n");
+        let all = NEEDED.iter().fold(0, |bits, (bit, _)| bits | 1 << bit);
+        assert!(Process::parse(&status(all), PLAIN, "").lacking().is_empty());
+        for (bit, name) in NEEDED {
+            let process = Process::parse(&status(all & !(1 << bit)), PLAIN, "");
+            assert_eq!(process.lacking(), [name]);
+            assert!(process.denied("guard").to_string().contains(&format!("lacks {name};")));
+        }
+        // CAP_SYS_ADMIN stands for the two younger ones.
+        assert_eq!(Process::parse(&status(1 << SYS_ADMIN), PLAIN, "").lacking(), ["CAP_NET_ADMIN", "CAP_NET_RAW"]);
+        assert_eq!(Process::parse("", PLAIN, "").lacking().len(), NEEDED.len());
+    }
+
+    #[test]
+    fn what_stands_above_the_capabilities_is_named() {
+        let said = |status: &str, uid_map: &str, lockdown: &str| {
+            Process::parse(status, uid_map, lockdown).denied("load the BPF programs").to_string()
+        };
+        assert!(said(ROOT, "0 1000 1\n", "").contains("user namespace"));
+        assert!(said(ROOT, PLAIN, "none integrity [confidentiality]\n").contains("mode `confidentiality`"));
+        assert!(
+            said(&ROOT.replace("Seccomp:\t0", "Seccomp:\t2"), PLAIN, "[none] integrity confidentiality\n")
+                .contains("seccomp")
+        );
+        let unknown = said(ROOT, PLAIN, "[none] integrity confidentiality\n");
+        assert!(unknown.contains("dmesg") && !unknown.contains("as root"), "{unknown}");
+    }
+}

@@ -1,0 +1,36 @@
+//! What the verifier has to look at in the guard's programs stays within the committed budget.
+//!
+//! Needs root; says so and passes where it cannot run.
+
+#![allow(clippy::unwrap_used, reason = "a panic in a test is the failure report")]
+
+#[path = "budget/mod.rs"]
+mod committed;
+
+use std::collections::BTreeMap;
+
+use ackgate_control::pac::Config;
+use ackgate_linux::datapath::{Datapath, Take};
+use ackgate_linux::load::Verified;
+use ackgate_linux::privilege;
+
+#[test]
+fn no_program_grows_unseen() {
+    if let Err(error) = privilege::require() {
+        eprintln!("SKIPPED: {error}");
+        return;
+    }
+    // Settings are constants to the verifier: each guard and each way to take a frame is another program.
+    let mut most: BTreeMap<String, u32> = BTreeMap::new();
+    for config in [Config::credit(96 << 10), Config::new(96 << 10)] {
+        for take in [Take::Stolen, Take::Vanish, Take::Redirect(1), Take::Queue] {
+            for Verified { name, instructions } in Datapath::load(&config, take, false).unwrap().programs() {
+                let known = most.entry(name.clone()).or_default();
+                *known = (*known).max(*instructions);
+            }
+        }
+    }
+    let programs: Vec<Verified> =
+        most.into_iter().map(|(name, instructions)| Verified { name, instructions }).collect();
+    committed::hold(&programs);
+}
