@@ -1,6 +1,6 @@
 //! `ackgate run`: guards an interface in the foreground until Ctrl-C.
 
-use std::io::{IsTerminal, Write};
+use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
 use std::time::Duration;
 
@@ -287,7 +287,7 @@ struct Screen {
 impl Screen {
     fn new(json: bool) -> Self {
         let last = (ackgate_linux::now(), Snapshot::default());
-        Self { json, live: !json && std::io::stdout().is_terminal(), last }
+        Self { json, live: !json && io::stdout().is_terminal(), last }
     }
 
     fn ready(&mut self, arguments: &Arguments, place: &Place, back_end: &str) -> anyhow::Result<()> {
@@ -300,8 +300,8 @@ impl Screen {
                 hold: back_end,
             });
         }
-        println!("guarding {}, hold back-end {back_end}; Ctrl-C stops", place.told(arguments.buffer));
-        Ok(())
+        let told = place.told(arguments.buffer);
+        Ok(writeln!(io::stdout(), "guarding {told}, hold back-end {back_end}; Ctrl-C stops")?)
     }
 
     fn sample(&mut self, now: Snapshot, time: Time) -> anyhow::Result<()> {
@@ -316,7 +316,7 @@ impl Screen {
             "{:>5} senders  {:>9} of {} bytes in flight  {:>5} held  {rate:>7} released/s",
             now.senders, now.in_flight, now.threshold, now.held
         );
-        let mut out = std::io::stdout().lock();
+        let mut out = io::stdout().lock();
         if self.live {
             write!(out, "\r{line}\x1b[K")?
         } else {
@@ -329,27 +329,30 @@ impl Screen {
         if self.json {
             return self.event(&Event::Summary(summary));
         }
+        let mut out = io::stdout().lock();
         if self.live {
-            println!();
+            writeln!(out)?;
         }
         let Summary { released, forced, passed, held_max, hold_us, .. } = summary;
-        println!(
+        writeln!(
+            out,
             "{} is as it was. {passed} segments passed at once, {released} were held ({held_max} at most at once,",
             place.device
-        );
-        println!(
+        )?;
+        writeln!(
+            out,
             "for {} us in the median, {} us at the 99th percentile), {forced} of them as long as allowed.",
             hold_us.p50, hold_us.p99
-        );
+        )?;
         let programs = [("ingress", summary.bpf_ingress), ("egress", summary.bpf_egress)];
         for (name, cost) in programs.iter().filter_map(|(name, cost)| cost.map(|cost| (name, cost))) {
-            println!("The {name} program took {} ns per packet.", cost.ns_per_packet);
+            writeln!(out, "The {name} program took {} ns per packet.", cost.ns_per_packet)?;
         }
         Ok(())
     }
 
     fn event(&self, event: &Event<'_>) -> anyhow::Result<()> {
-        let mut out = std::io::stdout().lock();
+        let mut out = io::stdout().lock();
         serde_json::to_writer(&mut out, event)?;
         writeln!(out)?;
         Ok(out.flush()?)

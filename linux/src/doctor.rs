@@ -164,6 +164,7 @@ pub fn examine(device: Option<&str>) -> Report {
     let nfqueue = hold::probe_nfqueue();
     match &nfqueue {
         Ok(()) => check("nfqueue", Finding::Ok, "`--hold nfqueue` could be used".into()),
+        Err(_) if !process.may_unshare() => check("nfqueue", Finding::Note, NOT_TRIED.into()),
         Err(error) => {
             let detail = format!(
                 "{error}; `--hold nfqueue` cannot be used (it needs iptables and its matches bpf and NFQUEUE), the other ways \

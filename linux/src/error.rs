@@ -116,6 +116,7 @@ impl Error {
     pub fn from_bpf(what: &'static str, error: &libbpf_rs::Error) -> Self {
         let source = match error.kind() {
             libbpf_rs::ErrorKind::PermissionDenied => return Self::NotPermitted(Process::this().denied(what)),
+            libbpf_rs::ErrorKind::OutOfMemory => return Self::memory(what, None),
             kind => {
                 tracing::debug!(?kind, "{error:#}");
                 io::Error::other(format!("{error:#}"))
@@ -140,11 +141,15 @@ impl fmt::Display for Refusal {
         for line in &self.last {
             writeln!(f, "    {line}")?;
         }
+        let other = if compiler_is_tested() {
+            String::new()
+        } else {
+            format!("build it with a compiler that was tried (for example CLANG={DEFAULT_COMPILER} make build), and ")
+        };
         write!(
             f,
-            "It was compiled by {COMPILER} and this is Linux {}. That is a fault of ackgate's, not of this host's set-up: build \
-             it with a compiler that was tried ({TESTED_COMPILERS}, for example CLANG={DEFAULT_COMPILER} make build), and \
-             report these lines to ackgate's issue tracker",
+            "It was compiled by {COMPILER}, and this is Linux {}. Nothing on this host has to be mended: {other}report these \
+             lines to ackgate's issue tracker",
             sys::kernel_release()
         )
     }
@@ -152,7 +157,13 @@ impl fmt::Display for Refusal {
 
 /// The compiler that built the BPF programs.
 pub const COMPILER: &str = env!("ACKGATE_CLANG");
-/// Those that are tested.
+/// Major versions of clang that are tested.
 pub const TESTED_COMPILERS: &str = env!("ACKGATE_TESTED_CLANGS");
+/// Whether the programs were built by a compiler that is tested.
+fn compiler_is_tested() -> bool {
+    let version = COMPILER.trim_start_matches("clang ").split('.').next();
+    TESTED_COMPILERS.split(", ").any(|tested| version == Some(tested))
+}
+
 /// The one that set-up installs.
 pub const DEFAULT_COMPILER: &str = env!("ACKGATE_DEFAULT_CLANG");

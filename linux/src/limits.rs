@@ -5,25 +5,22 @@ use std::path::{Path, PathBuf};
 
 use nix::sys::resource::{Resource, getrlimit};
 
-/// The limits in force, and what to do about them, in one sentence.
+/// The limits in force, and what to do about them, in one sentence. Locked memory is not among them: no kernel that has all
+/// that the programs need charges BPF to it.
 pub(crate) fn told() -> String {
     let mut limits = Vec::new();
-    for (resource, name) in
-        [(Resource::RLIMIT_AS, "address space, ulimit -v"), (Resource::RLIMIT_MEMLOCK, "locked memory, ulimit -l")]
+    if let Ok((soft, _)) = getrlimit(Resource::RLIMIT_AS)
+        && soft < 1 << 50
     {
-        if let Ok((soft, _)) = getrlimit(resource)
-            && soft < u64::from(u32::MAX)
-        {
-            limits.push(format!("{} KiB ({name})", soft / 1024));
-        }
+        limits.push(format!("{} KiB of addresses (ulimit -v)", soft / 1024));
     }
     if let Some((bytes, file)) = group_limit(&fs::read_to_string("/proc/self/cgroup").unwrap_or_default()) {
-        limits.push(format!("{} KiB ({})", bytes / 1024, file.display()));
+        limits.push(format!("{} KiB of memory ({})", bytes / 1024, file.display()));
     }
     if limits.is_empty() {
         return "this process is under no limit of its own: the machine's memory is full (`free -m`)".into();
     }
-    format!("this process is limited to {}; raise what is too small", limits.join(", "))
+    format!("this process may take {}; raise what is too small", limits.join(" and "))
 }
 
 /// The memory limit of this process's control group in bytes, and the file that says so.
