@@ -350,8 +350,9 @@ SUBPROGRAM int parse_tcp(struct __sk_buff *skb, const struct ip *ip, bool ingres
 	length = (tcp.offset >> 4) * 4;
 	if (length < 20 || ip->tcp + length > ip->end)
 		return MALFORMED;
-	rest = masked(length - 20, OPTIONS_MASK);
-	if (rest > 0) {
+	if (length > 20) {
+		/* Never 0, without a comparison that says so: older verifiers learn nothing from `!= 0`. */
+		rest = masked(length - 21, OPTIONS_MASK) + 1;
 		if (bpf_skb_load_bytes(skb, ip->tcp + 20, &walk.bytes, rest))
 			return MALFORMED;
 		walk.length = rest;
