@@ -1,5 +1,6 @@
 //! `ackgate sim`: runs a scenario, or many of them, in the simulator. Needs no privilege.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -128,6 +129,10 @@ impl Source {
 
 fn run_one(args: &Run) -> anyhow::Result<()> {
     let scenario = args.source.document()?.scenario()?;
+    // The table has them itself.
+    if args.json || args.csv {
+        warn(scenario.warnings());
+    }
     if args.pcap.is_some() {
         let interfaces = ackgate_sim::net::Plan::new(&scenario.resolved()).interfaces;
         let known = Where::parse(&args.pcap_at).check(&interfaces);
@@ -200,6 +205,7 @@ fn run_many(args: &Sweep) -> anyhow::Result<()> {
         sweep::check_plot(&plan, points).map_err(|problem| SweepError::Usage(format!("--plot: {problem}{part}")))?;
         writable(path)?;
     }
+    warn(points.iter().flat_map(|point| point.scenario.warnings()));
     let mut rows = Output::new(&plan, points, shard.k == 1, args.wall);
     if let Some(path) = &args.out {
         rows = rows.keep_in(path)?;
@@ -225,6 +231,13 @@ fn run_many(args: &Sweep) -> anyhow::Result<()> {
         return print_json(&rows.json());
     }
     if args.csv { print(&rows.csv()) } else { print(&sweep::summary(&plan, points, &rows)) }
+}
+
+/// Says once each on standard error what is asking for trouble.
+fn warn(warnings: impl IntoIterator<Item = String>) {
+    for warning in warnings.into_iter().collect::<BTreeSet<_>>() {
+        eprintln!("warning: {warning}");
+    }
 }
 
 /// A bar on standard error, measured in traffic so that long points count for more; hidden when that is no terminal.

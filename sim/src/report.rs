@@ -31,6 +31,8 @@ pub struct Report {
     pub rto_timeouts: u64,
     /// Of these, how many retransmitted what had arrived (its ACK was lost or late).
     pub spurious_timeouts: u64,
+    /// Of these, how many while the scheme held a packet of the connection, or discarded one, as the timer ran.
+    pub spurious_while_held: u64,
     /// Timeouts that their senders found to be spurious, and undid.
     pub undone_timeouts: u64,
     /// How long the retransmission timers had run that fired, backoff included, in microseconds.
@@ -71,6 +73,12 @@ pub struct Report {
     pub packets_delivered: u64,
     /// Every packet, ACKs and handshakes included, from leaving TCP: `sent = arrived + dropped + queued`, exactly.
     pub packets: Packets,
+    /// The main senders and each group of senders by itself; empty when there are no groups. Not among the columns.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub groups: Vec<GroupReport>,
+    /// What in the scenario is asking for trouble. Not among the columns.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
     /// Whole distributions of what the quantiles above sum up; not among the columns.
     #[serde(skip)]
     pub distributions: Distributions,
@@ -86,6 +94,42 @@ pub struct Quantiles {
     pub p50: f64,
     /// 99th percentile.
     pub p99: f64,
+    /// Largest.
+    pub max: f64,
+    /// Mean.
+    pub mean: f64,
+}
+
+/// What senders came to that are alike.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct GroupReport {
+    /// `main`, or the group's.
+    pub name: String,
+    /// How many.
+    pub senders: u32,
+    /// Application data delivered in order, in 10^6 bit/s of [`Report::simulated_s`].
+    pub goodput_mbps: f64,
+    /// Flows that ended.
+    pub flows: u64,
+    /// Their completion times in milliseconds.
+    pub flow_ms: Tail,
+    /// Retransmission timeouts, connection set-up included.
+    pub rto_timeouts: u64,
+    /// Of these, how many retransmitted what had arrived.
+    pub spurious_timeouts: u64,
+    /// Of these, how many while the scheme held a packet of the connection, or discarded one, as the timer ran.
+    pub spurious_while_held: u64,
+}
+
+/// As [`Quantiles`], with what one sample in a thousand exceeds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Tail {
+    /// Median.
+    pub p50: f64,
+    /// 99th percentile.
+    pub p99: f64,
+    /// 99.9th percentile.
+    pub p999: f64,
     /// Largest.
     pub max: f64,
     /// Mean.

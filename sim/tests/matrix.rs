@@ -6,8 +6,8 @@ use ackgate_control::units::{Rate, Span};
 use ackgate_sim::observer::Nobody;
 use ackgate_sim::report::Report;
 use ackgate_sim::scenario::{
-    Arrival, Background, Capacity, CongestionControl, Connections, Core, Destination, Direction, Discipline, Dumbbell,
-    Ecn, EcnMode, Epochs, Framing, LeafSpine, Long, OnOff, Per, Red, Rounds, Scenario, Scheme, Topology, Trace, Tree,
+    Arrival, Capacity, CongestionControl, Connections, Core, Destination, Direction, Discipline, Dumbbell, Ecn,
+    EcnMode, Epochs, Framing, Group, LeafSpine, Long, OnOff, Per, Red, Rounds, Scenario, Scheme, Topology, Trace, Tree,
     TreeSwitch, Workload,
 };
 
@@ -105,7 +105,7 @@ fn every_topology() {
             scenario.switch.pool = pool;
             let steady = Workload::Long(Long { rate: Some(Rate(100_000_000)), ..Long::default() });
             let to = Destination::Beside;
-            scenario.background = vec![Background { to, workload: steady, ..Background::default() }];
+            scenario.background = vec![Group { to, workload: Some(steady), ..Group::default() }];
             let report = simulate(&scenario);
             delivered_all(&report, &scenario, 64_000);
             assert!(report.background_goodput_mbps > 0.0, "{report:?}");
@@ -149,7 +149,7 @@ fn short_flows_in_epochs_and_from_a_file() {
     let epochs = Workload::Epochs(Epochs { interval: Span::millis(5), ..Epochs::default() });
     let mut scenario = Scenario { senders: 20, workload: epochs, ..Scenario::default() };
     let paced = Workload::Long(Long { rate: Some(Rate(100_000_000)), ..Long::default() });
-    scenario.background = vec![Background { senders: 2, workload: paced, ..Background::default() }];
+    scenario.background = vec![Group { senders: 2, workload: Some(paced), ..Group::default() }];
     let report = simulate(&scenario);
     assert_eq!(report.rounds, 6);
     assert!(report.packets_delivered >= 6 * 20 * 7);

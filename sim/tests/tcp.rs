@@ -44,7 +44,7 @@ struct Pair<F> {
 impl<F: FnMut(&Sent) -> Fate> Pair<F> {
     fn new(tcp: Tcp, fate: F) -> Self {
         let scenario = Scenario { tcp, ..Scenario::default() };
-        let config = TcpConfig::new(&scenario, scenario.tcp.cc, scenario.tcp.ecn);
+        let config = TcpConfig::new(&scenario, &scenario.tcp);
         // Sequence numbers wrap in the middle of every test.
         let ends = [Endpoint::new(&config, u32::MAX - 20_000), Endpoint::new(&config, u32::MAX - 5)];
         let random = Random::new(1, Purpose::Timeout);

@@ -2,7 +2,7 @@
 
 use hdrhistogram::Histogram;
 
-use crate::report::Quantiles;
+use crate::report::{Quantiles, Tail};
 
 /// Samples in one unit, read out in another.
 pub(crate) struct Samples {
@@ -43,13 +43,31 @@ impl Samples {
         points
     }
 
+    /// How many there are.
+    pub(crate) fn len(&self) -> u64 {
+        self.histogram.len()
+    }
+
+    /// As [`quantiles`](Self::quantiles), with what one in a thousand exceeds.
+    #[expect(clippy::cast_precision_loss, reason = "for reading")]
+    pub(crate) fn tail(&self, unit: f64) -> Tail {
+        let Quantiles { p50, p99, max, mean } = self.quantiles(unit);
+        let p999 = self.value_at(0.999) as f64 / unit;
+        Tail { p50, p99, p999, max, mean }
+    }
+
+    /// Zero when there are no samples.
+    fn value_at(&self, quantile: f64) -> u64 {
+        self.histogram.value_at_quantile(quantile).min(self.max)
+    }
+
     /// In units of `unit` samples; maximum and mean are exact.
     #[expect(clippy::cast_precision_loss, reason = "reports print six digits")]
     pub(crate) fn quantiles(&self, unit: f64) -> Quantiles {
         if self.histogram.is_empty() {
             return Quantiles::default();
         }
-        let at = |quantile| self.histogram.value_at_quantile(quantile).min(self.max) as f64 / unit;
+        let at = |quantile| self.value_at(quantile) as f64 / unit;
         Quantiles {
             p50: at(0.5),
             p99: at(0.99),

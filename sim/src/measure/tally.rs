@@ -1,22 +1,25 @@
 //! Everything that is counted while a run goes on, and the report that is made of it.
 //!
-//! Figures that are per time refer to the *window*: from the start of the main workload's first round or flow to the end
-//! of its last one.
+//! Figures that are per time refer to the *window*: from the start of the main workload's first round or flow, or the end
+//! of the warm-up, to the end of its last one.
 
 use super::Samples;
+use super::party::{Fired, PartyTally};
 use crate::engine::Ps;
 use crate::net::{Channel, ChannelCounters};
 use crate::report::{Distributions, Level, Packets, Quantiles, Report};
+use crate::scenario::Scenario;
 use crate::tcp::{Endpoint, SenderCounters};
 
 /// State of the measured channels at an instant.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 struct Snapshot {
     at: Ps,
     bottleneck: ChannelCounters,
     /// Bytes sent on the receivers' links.
     delivered: u64,
-    background: u64,
+    /// Application data, by party.
+    bytes: Vec<u64>,
 }
 
 /// Counts and samples of a run.
@@ -28,14 +31,17 @@ pub(crate) struct Tally {
     /// By the scheme, which had another ACK say the same: no loss.
     pub(crate) discarded: u64,
     pub(crate) data_arrived: u64,
-    pub(crate) main_bytes: u64,
-    pub(crate) background_bytes: u64,
-    pub(crate) paused: Ps,
+    /// By [`Scenario::parties`].
+    pub(crate) parties: Vec<PartyTally>,
+    paused: Ps,
+    /// The window begins so long after the main workload.
+    warm_up: Ps,
     pub(crate) rtt: Samples,
     pub(crate) hold_time: Samples,
     held_max: u64,
     timeouts: u64,
     spurious: u64,
+    spurious_while_held: u64,
     /// How long timers had run that fired, in nanoseconds.
     timer: Samples,
     senders: SenderCounters,
@@ -51,7 +57,7 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(scenario: &Scenario) -> Self {
         Self {
             events: 0,
             sent: 0,
@@ -59,14 +65,15 @@ impl Tally {
             dropped: 0,
             discarded: 0,
             data_arrived: 0,
-            main_bytes: 0,
-            background_bytes: 0,
+            parties: PartyTally::all(scenario),
             paused: Ps::ZERO,
+            warm_up: Ps::from_span(scenario.warm_up),
             rtt: Samples::new(),
             hold_time: Samples::new(),
             held_max: 0,
             timeouts: 0,
             spurious: 0,
+            spurious_while_held: 0,
             timer: Samples::new(),
             senders: SenderCounters::default(),
             flow: Samples::new(),
@@ -96,12 +103,32 @@ impl Tally {
             at: now,
             bottleneck: channels[bottleneck as usize].counters_at(now),
             delivered: last_hops.iter().map(|hop| channels[*hop as usize].counters_at(now).bytes).sum(),
-            background: self.background_bytes,
+            bytes: self.parties.iter().map(|party| party.bytes).collect(),
         }
     }
 
-    /// A flow is complete; `sender` is the main workload's, none for background traffic.
-    pub(crate) fn flow(&mut self, sender: Option<u32>, took: Ps) {
+    pub(crate) fn warm_up(&self) -> Ps {
+        self.warm_up
+    }
+
+    /// The warm-up goes on: what ends now is not counted.
+    fn is_warming_up(&self) -> bool {
+        self.warm_up > Ps::ZERO && self.begin.is_none()
+    }
+
+    /// The main workload is silent for so long, from now on.
+    pub(crate) fn pause(&mut self, length: Ps) {
+        if !self.is_warming_up() {
+            self.paused += length;
+        }
+    }
+
+    /// A flow is complete; `sender` is the main workload's, none for other traffic.
+    pub(crate) fn flow(&mut self, party: u16, sender: Option<u32>, took: Ps) {
+        if self.is_warming_up() {
+            return;
+        }
+        self.parties[usize::from(party)].flow(took);
         let Some(sender) = sender else { return self.background_flow.record(took.0 / 1_000) };
         self.flow.record(took.0 / 1_000);
         let sender = sender as usize;
@@ -118,11 +145,13 @@ impl Tally {
         self.rounds_with_timeout += u32::from(saw_timeout);
     }
 
-    /// A retransmission timer fired after `ran`.
-    pub(crate) fn timeout(&mut self, spurious: bool, ran: Ps) {
+    /// A retransmission timer fired.
+    pub(crate) fn timeout(&mut self, party: u16, fired: &Fired) {
         self.timeouts += 1;
-        self.timer.record(ran.0 / 1_000);
-        self.spurious += u64::from(spurious);
+        self.timer.record(fired.ran.0 / 1_000);
+        self.spurious += u64::from(fired.spurious);
+        self.spurious_while_held += u64::from(fired.by_scheme());
+        self.parties[usize::from(party)].timeout(fired);
     }
 
     pub(crate) fn hold(&mut self, held: u64) {
@@ -140,7 +169,7 @@ impl Tally {
     /// Fills in all that was counted. `queued` are the packets that are still in the network.
     #[expect(clippy::cast_precision_loss, reason = "reports print six digits")]
     pub(crate) fn report(&mut self, queued: u64, channels: &[Channel], report: &mut Report) {
-        let (Some(begin), Some(end)) = (self.begin, self.end) else {
+        let (Some(begin), Some(end)) = (self.begin.take(), self.end.take()) else {
             self.report_counts(queued, channels, report);
             return;
         };
@@ -149,9 +178,16 @@ impl Tally {
         let active = (time - self.paused).as_secs_f64();
         let rate = |bytes: u64, secs: f64| if secs > 0.0 { bytes as f64 * 8.0 / secs / 1e6 } else { 0.0 };
         report.simulated_s = simulated;
-        report.goodput_mbps = rate(self.main_bytes, active);
+        let begun: u64 = self.main().map(|(at, _)| begin.bytes[at]).sum();
+        report.goodput_mbps = rate(self.main().map(|(_, party)| party.bytes).sum::<u64>() - begun, active);
         report.throughput_mbps = rate(end.delivered - begin.delivered, active);
-        report.background_goodput_mbps = rate(end.background - begin.background, simulated);
+        let delivered =
+            || end.bytes.iter().zip(&begin.bytes).zip(&self.parties).map(|((end, begin), party)| (end - begin, party));
+        report.background_goodput_mbps =
+            rate(delivered().filter(|(_, party)| !party.main).map(|(bytes, _)| bytes).sum(), simulated);
+        if self.parties.len() > 1 {
+            report.groups = delivered().map(|(bytes, party)| party.report(rate(bytes, simulated))).collect();
+        }
         if simulated > 0.0 {
             let byte_ns = (end.bottleneck.byte_ns - begin.bottleneck.byte_ns) as f64;
             report.queue_bytes = Level { mean: byte_ns / (time.0 as f64 / 1e3), max: end.bottleneck.max_bytes };
@@ -160,12 +196,18 @@ impl Tally {
         self.report_counts(queued, channels, report);
     }
 
+    /// Those who take part in the main workload, and where they are.
+    fn main(&self) -> impl Iterator<Item = (usize, &PartyTally)> {
+        self.parties.iter().enumerate().filter(|(_, party)| party.main)
+    }
+
     fn report_counts(&mut self, queued: u64, channels: &[Channel], report: &mut Report) {
         report.rounds = u32::try_from(self.rounds.len()).unwrap_or(u32::MAX);
         report.rounds_with_timeout = self.rounds_with_timeout;
         report.round_ms = nearest_rank(&mut self.rounds);
         report.rto_timeouts = self.timeouts;
         report.spurious_timeouts = self.spurious;
+        report.spurious_while_held = self.spurious_while_held;
         report.timeout_us = self.timer.quantiles(1e3);
         report.retransmits = self.senders.retransmits;
         report.fast_retransmits = self.senders.fast_retransmits;

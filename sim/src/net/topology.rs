@@ -13,7 +13,7 @@ use super::discipline::Queueing;
 use super::packet::{NIL, Side};
 use crate::engine::Random;
 use crate::observer::{Interface, InterfaceKind};
-use crate::scenario::{Destination, Framing, Scenario, Topology};
+use crate::scenario::{Destination, Framing, Group, Scenario, Topology};
 
 /// Where a sender's packets go and where those of its receiver go: positions in [`Plan::paths`].
 #[derive(Clone, Copy, Debug)]
@@ -27,6 +27,8 @@ pub struct Route {
     pub host: [u32; 2],
     /// Which sender of its host this is: tells ports apart.
     pub nth: u32,
+    /// Which of [`Scenario::parties`] it belongs to.
+    pub party: u16,
 }
 
 impl Route {
@@ -74,7 +76,7 @@ pub struct Plan {
     pub pools: Vec<u64>,
     /// Steps of all paths, each path ended by a step into [`NIL`].
     pub paths: Vec<Hop>,
-    /// Routes of the main senders, then of each background group's.
+    /// Routes of all senders, in the order of [`Scenario::parties`].
     pub routes: Vec<Route>,
     /// Hosts that receive: the first so many.
     pub receivers: u32,
@@ -88,6 +90,8 @@ pub struct Plan {
     pub grain: crate::engine::Ps,
     /// Interfaces, for observers.
     pub interfaces: Vec<Interface>,
+    /// By host, the upper end of the random delay of what arrives there; empty when it is everywhere the same.
+    pub jitter: Vec<Span>,
 }
 
 /// Switches and what joins them.
@@ -105,6 +109,16 @@ struct Host {
     name: String,
     switch: u32,
     rate: Rate,
+    /// Base round-trip time to the receiver, where it has its own.
+    rtt: Option<Span>,
+    jitter: Span,
+}
+
+/// A sender's host, its receiver's, and which of [`Scenario::parties`] it belongs to.
+struct Pair {
+    from: u32,
+    to: u32,
+    party: u16,
 }
 
 impl Plan {
@@ -135,7 +149,7 @@ impl Plan {
         let mut known: HashMap<(u32, u32), u32> = HashMap::new();
         let mut routes = Vec::with_capacity(pairs.len());
         let mut on_host = vec![0; hosts.len()];
-        for &(from, to) in &pairs {
+        for &Pair { from, to, party } in &pairs {
             let (a, b) = (hosts[from as usize].switch, hosts[to as usize].switch);
             let ways = switches.ways(a, b);
             let mut path = |from: u32, to: u32| {
@@ -156,7 +170,7 @@ impl Plan {
             on_host[from as usize] += 1;
             let path = [path(from, to), path(to, from)];
             let stride = hops(&paths, path[0]).len() as u32 + 1;
-            routes.push(Route { path, ways, stride, host: [from, to], nth });
+            routes.push(Route { path, ways, stride, host: [from, to], nth, party });
         }
 
         let longest = routes.iter().map(|route| hops(&paths, route.path[0]).len()).max().unwrap_or(2);
@@ -167,7 +181,9 @@ impl Plan {
         let mut channels = Vec::with_capacity(2 * ends.len());
         let mut interfaces = Vec::with_capacity(2 * ends.len());
         let mut grain = crate::engine::Ps::NEVER;
-        for (a, b, rate) in &ends {
+        let own_delay = own_delays(&hosts, &routes, &paths, delay);
+        for (link, (a, b, rate)) in ends.iter().enumerate() {
+            let delay = own_delay.get(link).copied().flatten().unwrap_or(delay);
             for (near, far) in [(a, b), (b, a)] {
                 let (capacity, count_transmitting, pool) = match near {
                     End::Host(_) => (scenario.host.nic_queue, false, None),
@@ -199,7 +215,7 @@ impl Plan {
             }
         }
         let pools = scenario.switch.pool.map_or_else(Vec::new, |pool| vec![pool; switches.names.len()]);
-        let main = &routes[..scenario.senders as usize];
+        let main = &routes[..scenario.main_senders() as usize];
         let bottleneck = bottleneck(main, &paths, &interfaces);
         interfaces[bottleneck as usize].bottleneck = true;
         if !scenario.switch.pause {
@@ -214,8 +230,13 @@ impl Plan {
                 channel.is_not_measured();
             }
         }
+        let jitter = if hosts.iter().any(|host| host.jitter != scenario.host.jitter) {
+            hosts.iter().map(|host| host.jitter).collect()
+        } else {
+            Vec::new()
+        };
         let hosts = u32::try_from(hosts.len()).expect("fewer than 2^32 hosts");
-        Self { channels, pools, paths, routes, receivers, hosts, bottleneck, last_hops, grain, interfaces }
+        Self { channels, pools, paths, routes, receivers, hosts, bottleneck, last_hops, grain, interfaces, jitter }
     }
 }
 
@@ -307,10 +328,11 @@ impl Switches {
 }
 
 /// Hosts, sender-receiver pairs of all senders, and how many hosts receive.
-fn place_hosts(scenario: &Scenario, switches: &Switches) -> (Vec<Host>, Vec<(u32, u32)>, u32) {
+fn place_hosts(scenario: &Scenario, switches: &Switches) -> (Vec<Host>, Vec<Pair>, u32) {
     let network = &scenario.network;
+    let main_senders = scenario.main_senders().max(1);
     let receivers = match &network.topology {
-        Topology::Dumbbell(shape) => shape.receivers.unwrap_or(scenario.senders).clamp(1, scenario.senders.max(1)),
+        Topology::Dumbbell(shape) => shape.receivers.unwrap_or(main_senders).clamp(1, main_senders),
         _ => 1,
     };
     let find = |name: &String| switches.names.iter().position(|n| n == name).and_then(|n| u32::try_from(n).ok());
@@ -326,40 +348,65 @@ fn place_hosts(scenario: &Scenario, switches: &Switches) -> (Vec<Host>, Vec<(u32
             tree.senders_at.get(n as usize % tree.senders_at.len().max(1)).and_then(find).unwrap_or(0)
         }
     };
+    let jitter = scenario.host.jitter;
     let mut hosts = Vec::new();
     for n in 0..receivers {
         let name = if receivers == 1 { "receiver".into() } else { format!("receiver{n}") };
-        hosts.push(Host { name, switch: receiver_switch, rate: network.rate });
+        hosts.push(Host { name, switch: receiver_switch, rate: network.rate, rtt: None, jitter });
     }
-    let beside: Vec<Option<u32>> = (0u32..)
-        .zip(&scenario.background)
-        .map(|(group, background)| {
-            (background.to == Destination::Beside).then(|| {
-                let name = format!("beside{group}");
-                hosts.push(Host { name, switch: receiver_switch, rate: network.rate });
-                u32::try_from(hosts.len() - 1).expect("fewer than 2^32 hosts")
-            })
-        })
-        .collect();
+    let parties = scenario.parties();
+    let mut beside = Vec::with_capacity(parties.len());
+    for party in &parties {
+        let goes_beside = party.group.is_some_and(|group| group.to == Destination::Beside);
+        beside.push(goes_beside.then(|| {
+            let number = party.key.strip_prefix("background.");
+            let name = number.map_or_else(|| format!("{}.beside", party.name), |n| format!("beside{n}"));
+            hosts.push(Host { name, switch: receiver_switch, rate: network.rate, rtt: None, jitter });
+            u32::try_from(hosts.len() - 1).expect("fewer than 2^32 hosts")
+        }));
+    }
     let receiving = u32::try_from(hosts.len()).expect("fewer than 2^32 hosts");
-    let sender_rate = network.sender_rate.unwrap_or(network.rate);
-    let sender_hosts = network.sender_hosts.unwrap_or(scenario.senders).clamp(1, scenario.senders.max(1));
     let mut pairs = Vec::new();
-    for n in 0..sender_hosts {
-        hosts.push(Host { name: format!("sender{n}"), switch: sender_switch(n), rate: sender_rate });
-    }
-    for n in 0..scenario.senders {
-        pairs.push((receiving + n % sender_hosts, n % receivers));
-    }
-    for ((group, background), beside) in (0u32..).zip(&scenario.background).zip(beside) {
-        for n in 0..background.senders {
-            let name = format!("background{group}.{n}");
-            hosts.push(Host { name, switch: sender_switch(n), rate: sender_rate });
-            let host = u32::try_from(hosts.len() - 1).expect("fewer than 2^32 hosts");
-            pairs.push((host, beside.unwrap_or(0)));
+    let mut main = 0u32..;
+    for ((number, party), beside) in (0u16..).zip(&parties).zip(beside) {
+        let first = u32::try_from(hosts.len()).expect("fewer than 2^32 hosts");
+        let name = party.group.map_or("sender", |_| &party.name);
+        let dot = if party.group.is_some() { "." } else { "" };
+        let own = match party.group {
+            None => network.sender_hosts.unwrap_or(party.senders).clamp(1, party.senders.max(1)),
+            Some(_) => party.senders,
+        };
+        for n in 0..own {
+            hosts.push(Host {
+                name: format!("{name}{dot}{n}"),
+                switch: sender_switch(n),
+                rate: party.rate(network),
+                rtt: party.group.and_then(|group: &Group| group.rtt),
+                jitter: party.jitter(&scenario.host),
+            });
+        }
+        for n in 0..party.senders {
+            let to = match (&party.workload, beside) {
+                (None, _) => main.next().unwrap_or(0) % receivers,
+                (Some(_), beside) => beside.unwrap_or(0),
+            };
+            pairs.push(Pair { from: first + n % own, to, party: number });
         }
     }
     (hosts, pairs, receiving)
+}
+
+/// By host, the delay of its link where a round-trip time of its own asks for one: what the other links leave of it.
+fn own_delays(hosts: &[Host], routes: &[Route], paths: &[u32], delay: Span) -> Vec<Option<Span>> {
+    let mut delays = vec![None; hosts.len()];
+    for route in routes {
+        let from = route.host[Side::Sender as usize] as usize;
+        if let Some(rtt) = hosts[from].rtt {
+            let others = hops(paths, route.path[Side::Sender as usize]).len() as u64 - 1;
+            delays[from] = Some(Span((rtt.0 / 2).saturating_sub(delay.0 * others)));
+        }
+    }
+    delays
 }
 
 /// The channels of a path.

@@ -69,6 +69,8 @@ fn flatten(name: &str, value: &Value, columns: &mut Vec<(String, String)>) {
             }
         }
         Value::String(text) => columns.push((name.into(), text.clone())),
+        // Groups and warnings: as many as the scenario has are no columns.
+        Value::Array(_) => {}
         other => columns.push((name.into(), other.to_string())),
     }
 }

@@ -3,7 +3,7 @@
 use super::chart::{self, Axis, Chart, Scale, Style};
 use super::series::{Count, Level, Series};
 use super::table::{figure, table};
-use crate::report::{Quantiles, Report};
+use crate::report::{GroupReport, Quantiles, Report};
 use crate::scenario::{Capacity, Scenario, Scheme};
 
 /// Points of a curve at most: more than a screen shows.
@@ -30,7 +30,7 @@ pub fn summary(report: &Report) -> String {
                 report.link_use * 100.0
             ),
         ),
-        ("timeouts", format!("{} ({} spurious)", whole(report.rto_timeouts), whole(report.spurious_timeouts))),
+        ("timeouts", timeouts(report)),
         ("retransmits", format!("{} ({} fast)", whole(report.retransmits), whole(report.fast_retransmits))),
         ("drops, marks", format!("{}, {}", whole(report.drops), whole(report.marks))),
         ("queue, bytes", format!("mean {}  max {}", figure(report.queue_bytes.mean), whole(report.queue_bytes.max))),
@@ -69,8 +69,59 @@ pub fn summary(report: &Report) -> String {
     if !report.complete {
         rows.push(("INCOMPLETE", "the time limit ended the run before all traffic was through".into()));
     }
+    rows.extend(report.warnings.iter().map(|warning| ("WARNING", warning.clone())));
     let rows: Vec<Vec<String>> = rows.into_iter().map(|(name, value)| vec![name.to_owned(), value]).collect();
-    table(&["figure".into(), "value".into()], &rows)
+    let mut text = table(&["figure".into(), "value".into()], &rows);
+    if !report.groups.is_empty() {
+        text.push('\n');
+        text.push_str(&groups(&report.groups));
+    }
+    text
+}
+
+fn timeouts(report: &Report) -> String {
+    let Report { rto_timeouts, spurious_timeouts, spurious_while_held, .. } = report;
+    let held = match spurious_while_held {
+        0 => String::new(),
+        held => format!(", {held} of these while the scheme held a packet of the connection"),
+    };
+    format!("{rto_timeouts} ({spurious_timeouts} spurious{held})")
+}
+
+/// A line for each group of senders, and one for all together.
+fn groups(groups: &[GroupReport]) -> String {
+    let head = [
+        "group",
+        "senders",
+        "Mb/s",
+        "flows",
+        "FCT ms p50",
+        "p99",
+        "p99.9",
+        "max",
+        "timeouts",
+        "spurious",
+        "while held",
+    ];
+    let mut rows: Vec<Vec<String>> = Vec::with_capacity(groups.len() + 1);
+    for group in groups {
+        let GroupReport { name, senders, goodput_mbps, flows, flow_ms, .. } = group;
+        let times = [flow_ms.p50, flow_ms.p99, flow_ms.p999, flow_ms.max];
+        let times = times.map(|time| if *flows == 0 { "-".to_owned() } else { figure(time) });
+        let counts = [group.rto_timeouts, group.spurious_timeouts, group.spurious_while_held];
+        let mut row = vec![name.clone(), senders.to_string(), figure(*goodput_mbps), flows.to_string()];
+        row.extend(times);
+        row.extend(counts.map(|count| count.to_string()));
+        rows.push(row);
+    }
+    let sum = |of: fn(&GroupReport) -> u64| groups.iter().map(of).sum::<u64>().to_string();
+    let goodput: f64 = groups.iter().map(|group| group.goodput_mbps).sum();
+    let mut all = vec!["all".to_owned(), sum(|group| group.senders.into()), figure(goodput), sum(|group| group.flows)];
+    all.extend(["-"; 4].map(str::to_owned));
+    all.extend([sum(|group| group.rto_timeouts), sum(|group| group.spurious_timeouts)]);
+    all.push(sum(|group| group.spurious_while_held));
+    rows.push(all);
+    table(&head.map(str::to_owned), &rows)
 }
 
 /// The course of a run as SVG: queue, delivery and timeouts, bytes in flight against what the scheme allows, held

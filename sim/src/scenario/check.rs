@@ -4,8 +4,8 @@ use ackgate_control::units::{Rate, Span};
 
 use super::limits::{self, MAX_BUFFER, MAX_SENDERS, Range};
 use super::{
-    Capacity, CongestionControl, Discipline, EcnMode, Network, Per, Red, RttSource, Scenario, Scheme, Spurious, Switch,
-    Tcp, Topology, Tree, Workload,
+    Capacity, CongestionControl, DelayedAck, Destination, Discipline, EcnMode, Group, Network, Per, Red, RttSource,
+    Scenario, Scheme, Spurious, Switch, Tcp, Topology, Tree, Workload,
 };
 use crate::settings;
 
@@ -87,22 +87,67 @@ const MAX_PATHS: u64 = 1_000_000;
 /// The first fault found.
 pub(super) fn check(scenario: &Scenario) -> Checked {
     senders(scenario)?;
-    let background: u32 = scenario.background.iter().map(|group| group.senders).sum();
-    network(&scenario.network, scenario.senders + background)?;
+    network(&scenario.network, scenario.parties().iter().map(|party| party.senders).sum())?;
     switch(&scenario.switch, scenario)?;
     host(scenario)?;
     tcp(&scenario.tcp)?;
-    workload("workload", &scenario.workload, scenario.senders, scenario)?;
-    for (i, group) in scenario.background.iter().enumerate() {
-        workload(&format!("background.{i}.workload"), &group.workload, group.senders, scenario)?;
-        let cc = group.cc.unwrap_or(scenario.tcp.cc);
-        if cc == CongestionControl::Dctcp && group.ecn.unwrap_or(scenario.tcp.ecn) == EcnMode::Off {
-            let key = if group.ecn.is_some() { "ecn" } else { "cc" };
-            return refuse(format!("background.{i}.{key}"), "dctcp needs ECN, and it is off");
+    for (key, what, senders) in scenario.workloads() {
+        workload(&key, &what, senders, scenario)?;
+    }
+    for party in scenario.parties() {
+        if let Some(group) = party.group {
+            check_group(&party.key, group, scenario)?;
         }
     }
     scheme(scenario)?;
-    span("time_limit", scenario.time_limit)
+    span("time_limit", scenario.time_limit)?;
+    span("warm_up", scenario.warm_up)?;
+    if scenario.warm_up >= scenario.time_limit {
+        let problem =
+            format!("{} leave nothing to be measured before time_limit, {}", scenario.warm_up, scenario.time_limit);
+        return refuse("warm_up", problem);
+    }
+    Ok(())
+}
+
+/// What a group has of its own: its path and its TCP.
+fn check_group(key: &str, group: &Group, scenario: &Scenario) -> Checked {
+    let at = |part: &str| format!("{key}.{part}");
+    if group.workload.is_none() && key.starts_with("group") && group.to == Destination::Beside {
+        return refuse(
+            at("to"),
+            "takes part in the main workload, which goes to the receiver: give it a workload of its own",
+        );
+    }
+    if let Some(rtt) = group.rtt {
+        span(&at("rtt"), rtt)?;
+        // Every link has the same share of the longest way's time, each way; a group's own link has the rest of its own.
+        let links = scenario.network.topology.longest_way();
+        let others = Span(scenario.network.rtt.0 / links * (links - 1));
+        if rtt < others {
+            let problem = format!("{rtt} is less than the {others} that links have which it shares with others");
+            return refuse(at("rtt"), problem);
+        }
+    }
+    group.jitter.map_or(Ok(()), |value| span(&at("jitter"), value))?;
+    group.rate.map_or(Ok(()), |value| rate(&at("rate"), value))?;
+    group.mss.map_or(Ok(()), |value| whole(&at("mss"), value))?;
+    group.initial_window.map_or(Ok(()), |value| whole(&at("initial_window"), value))?;
+    group.rto_min.map_or(Ok(()), |value| span(&at("rto_min"), value))?;
+    if let Some(DelayedAck(delay)) = group.delayed_ack {
+        delay.map_or(Ok(()), |value| span(&at("delayed_ack"), value))?;
+    }
+    let own = group.tcp(&scenario.tcp);
+    if own.cc == CongestionControl::Dctcp && own.ecn == EcnMode::Off {
+        let key = if group.ecn.is_some() { "ecn" } else { "cc" };
+        return refuse(at(key), "dctcp needs ECN, and it is off");
+    }
+    // What else may be at odds with other keys of `tcp`.
+    tcp(&own).map_err(|Invalid { key, problem }| match key.strip_prefix("tcp.") {
+        Some("rwnd") => Invalid { key: at("mss"), problem },
+        Some(part) => Invalid { key: at(part), problem },
+        None => Invalid { key, problem },
+    })
 }
 
 fn senders(scenario: &Scenario) -> Checked {
@@ -111,12 +156,14 @@ fn senders(scenario: &Scenario) -> Checked {
     }
     let mut total = u64::from(scenario.senders);
     whole("senders", scenario.senders)?;
-    for (i, group) in scenario.background.iter().enumerate() {
-        whole(&format!("background.{i}.senders"), group.senders)?;
-        total += u64::from(group.senders);
+    let mut list = "background";
+    for party in scenario.parties().iter().filter(|party| party.group.is_some()) {
+        whole(&format!("{}.senders", party.key), party.senders)?;
+        total += u64::from(party.senders);
+        list = if party.key.starts_with("group") { "group" } else { list };
     }
     if total > MAX_SENDERS {
-        return refuse("background", format!("{total} senders with the main ones: at most {MAX_SENDERS} in all"));
+        return refuse(list, format!("{total} senders with the main ones: at most {MAX_SENDERS} in all"));
     }
     if scenario.rounds == 0 {
         return refuse("rounds", "0 rounds measure nothing: at least 1");

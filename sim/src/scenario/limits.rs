@@ -38,12 +38,17 @@ const DAY: Range = Time(Span::ZERO, Span::secs(86_400));
 const PERIOD: Range = Time(Span::micros(1), Span::secs(86_400));
 const QUEUE: Range = Said("a full frame to 64GB, 1p up, or \"unlimited\"");
 const WINDOW: Range = Whole(1, 10_000);
+/// RFC 9293 §3.7.1 lets an MSS be anything; below this, options leave no payload. Above, IPv4's length overflows.
+const MSS: Range = Whole(88, 65_495);
+/// RFC 9293 §3.8.6.3: an ACK must not wait for half a second or longer.
+const ACK_DELAY: Range = Time(Span::micros(1), Span::millis(500));
 
-/// By dotted key; those of `background.0` stand for every group's.
+/// By dotted key; those of `group.0` stand for every group's, in the background or not.
 const RANGES: &[(&str, Range)] = &[
     ("senders", SENDERS),
     ("rounds", Whole(1, 1_000_000)),
     ("time_limit", Time(Span::micros(1), Span::secs(1_000_000))),
+    ("warm_up", Time(Span::ZERO, Span::secs(1_000_000))),
     ("network.topology.receivers", SENDERS),
     ("network.topology.leaves", Whole(2, 1_024)),
     ("network.topology.spines", Whole(1, 1_024)),
@@ -62,8 +67,7 @@ const RANGES: &[(&str, Range)] = &[
     ("host.jitter", SECOND),
     ("host.timer_jitter", SECOND),
     ("host.nic_queue", QUEUE),
-    // RFC 9293 §3.7.1 lets an MSS be anything; below this, options leave no payload. Above, IPv4's length overflows.
-    ("tcp.mss", Whole(88, 65_495)),
+    ("tcp.mss", MSS),
     ("tcp.initial_window", WINDOW),
     ("tcp.initial_ssthresh", Whole(1, 1_000_000)),
     ("tcp.max_window", Whole(1, 1_000_000)),
@@ -75,8 +79,7 @@ const RANGES: &[(&str, Range)] = &[
     ("tcp.rto_coarse_min", TIMEOUT),
     ("tcp.rto_backoff_max", Said("a power of two from 1 to 65536")),
     ("tcp.rto_randomize", Number(0.0, 10.0)),
-    // RFC 9293 §3.8.6.3: an ACK must not wait for half a second or longer.
-    ("tcp.delayed_ack", Time(Span::micros(1), Span::millis(500))),
+    ("tcp.delayed_ack", ACK_DELAY),
     ("tcp.probe_ack_delay", Time(Span::ZERO, Span::secs(60))),
     ("tcp.ecn_min_window", Whole(1, 2)),
     ("tcp.dctcp_gain", Above(0.0, 1.0)),
@@ -98,7 +101,14 @@ const RANGES: &[(&str, Range)] = &[
     ("workload.mean_gap", DAY),
     ("workload.on", PERIOD),
     ("workload.off", PERIOD),
-    ("background.0.senders", SENDERS),
+    ("group.0.senders", SENDERS),
+    ("group.0.rtt", Time(Span::ZERO, Span::secs(10))),
+    ("group.0.jitter", SECOND),
+    ("group.0.rate", RATE),
+    ("group.0.mss", MSS),
+    ("group.0.initial_window", WINDOW),
+    ("group.0.rto_min", TIMEOUT),
+    ("group.0.delayed_ack", ACK_DELAY),
     ("pac.threshold", Said("two full frames to 4GiB")),
     ("pac.lambda", Inside(0.0, 1.0)),
     ("pac.levels", Whole(1, 8)),
@@ -136,10 +146,10 @@ const RANGES: &[(&str, Range)] = &[
 pub(super) fn of(key: &str) -> Option<Range> {
     let named = |wanted: &str| RANGES.iter().find(|(key, _)| *key == wanted).map(|(_, range)| *range);
     let entry = |list: &str| key.strip_prefix(list).and_then(|rest| rest.split_once('.')).map(|(_, part)| part);
-    // A background group's workload takes what the main one takes, a switch's links what all links take.
-    match (entry("background."), entry("network.topology.switches.")) {
+    // A group's workload takes what the main one takes, a switch's links what all links take.
+    match (entry("background.").or(entry("group.")), entry("network.topology.switches.")) {
         (Some(part), _) if part.starts_with("workload.") => named(part),
-        (Some(part), _) => named(&format!("background.0.{part}")),
+        (Some(part), _) => named(&format!("group.0.{part}")),
         (_, Some(part)) => named(&format!("network.{part}")),
         _ => named(key),
     }

@@ -8,6 +8,7 @@ mod check;
 mod decode;
 mod document;
 mod error;
+mod group;
 pub mod human;
 mod limits;
 mod preset;
@@ -17,8 +18,10 @@ mod switch;
 mod tcp;
 mod topology;
 mod traffic_file;
+mod warning;
 mod workload;
 
+use std::borrow::Cow;
 use std::path::Path;
 
 use ackgate_control::units::Span;
@@ -27,13 +30,12 @@ use serde::Deserialize;
 pub use check::Invalid;
 pub use document::{Assignment, Document};
 pub use error::{Place, ScenarioError};
+pub use group::{DelayedAck, Group, Party};
 pub use scheme::{Dctcp, FixedWindow, HeaderField, Hwatch, Ictcp, M21, Pac, RttSource, Scheme, Shaper};
 pub use switch::{Capacity, Discipline, Ecn, Red, Switch};
 pub use tcp::{CongestionControl, EcnMode, RtoEstimator, Spurious, Tcp};
 pub use topology::{Core, Dumbbell, Framing, LeafSpine, Network, Topology, Tree, TreeSwitch};
-pub use workload::{
-    Arrival, Background, Connections, Destination, Direction, Epochs, Long, OnOff, Per, Rounds, Trace, Workload,
-};
+pub use workload::{Arrival, Connections, Destination, Direction, Epochs, Long, OnOff, Per, Rounds, Trace, Workload};
 
 /// One simulation, whole: with the same scenario and seed every run gives the same result.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -41,7 +43,8 @@ pub use workload::{
 pub struct Scenario {
     /// Where all randomness of the run comes from: jitter, RTO randomisation, RED, arrival times, path choice.
     pub seed: u64,
-    /// Connections of the main workload, all towards one receiver; the papers' x axis. At least 1.
+    /// Connections of the main workload, all towards one receiver; the papers' x axis. At least 1. Those of groups that
+    /// take part in it come on top.
     pub senders: u32,
     /// Barrier-synchronised rounds of a [`Workload::Rounds`]; other workloads do not look at it. At least 1.
     pub rounds: u32,
@@ -50,6 +53,10 @@ pub struct Scenario {
     /// Simulated time after which a run that has not finished by itself is ended and reported as it stands.
     #[serde(deserialize_with = "human::span")]
     pub time_limit: Span,
+    /// Time from the begin of the main workload until figures are taken that are per time, and flows that end are timed:
+    /// slow start is over then.
+    #[serde(deserialize_with = "human::span")]
+    pub warm_up: Span,
     /// Links: shape, rates, delays, framing.
     pub network: Network,
     /// Switch ports: buffers and queue discipline. The same for every switch.
@@ -60,8 +67,10 @@ pub struct Scenario {
     pub tcp: Tcp,
     /// What the `senders` do.
     pub workload: Workload,
-    /// What else is on the network; each entry brings its own senders.
-    pub background: Vec<Background>,
+    /// More senders, with paths and TCP of their own; without a workload of its own a group takes part in the main one.
+    pub group: Vec<Group>,
+    /// What else is on the network: more senders, with long flows when they have no other workload.
+    pub background: Vec<Group>,
     /// PAC's parameters, for [`Scheme::Pac`] and [`Scheme::Credit`].
     pub pac: Pac,
     /// Parameters of [`Scheme::Ictcp`].
@@ -88,11 +97,13 @@ impl Default for Scenario {
             rounds: 20,
             scheme: Scheme::None,
             time_limit: Span::secs(3_600),
+            warm_up: Span::ZERO,
             network: Network::default(),
             switch: Switch::default(),
             host: Host::default(),
             tcp: Tcp::default(),
             workload: Workload::default(),
+            group: Vec::new(),
             background: Vec::new(),
             pac: Pac::default(),
             ictcp: Ictcp::default(),
@@ -123,6 +134,33 @@ impl Scenario {
     /// The first fault found.
     pub fn check(&self) -> Result<(), Invalid> {
         check::check(self)
+    }
+
+    /// What in it is asking for trouble, though it makes sense; mostly nothing.
+    #[must_use]
+    pub fn warnings(&self) -> Vec<String> {
+        warning::warnings(&self.resolved())
+    }
+
+    /// All senders: the main ones, groups that take part in the main workload, background groups, groups with a workload of
+    /// their own. Connections are numbered in this order.
+    #[must_use]
+    pub fn parties(&self) -> Vec<Party<'_>> {
+        group::parties(self)
+    }
+
+    /// All workloads: the key that each stands under, what it is, and how many senders do it; the main one first, then in
+    /// the order of [`parties`](Self::parties).
+    #[must_use]
+    pub fn workloads(&self) -> Vec<(String, Cow<'_, Workload>, u32)> {
+        group::workloads(self)
+    }
+
+    /// Senders of the main workload, those of groups included.
+    #[must_use]
+    pub fn main_senders(&self) -> u32 {
+        let joined = self.group.iter().filter(|group| group.workload.is_none()).map(|group| group.senders);
+        joined.fold(self.senders, u32::saturating_add)
     }
 
     /// The scenario with what its scheme says about endpoints and switches written into `tcp` and `switch`: what a

@@ -18,14 +18,17 @@ pub struct Key {
     pub range: Option<String>,
 }
 
-/// All keys, table by table. A background group is shown as entry 0.
+/// All keys, table by table. A group of senders is shown as entry 0 of its list.
 #[must_use]
 pub fn keys() -> Vec<Key> {
     let mut keys = Vec::new();
-    let start = Document::parse("", "[[background]]").expect("a header is TOML");
+    let start = Document::parse("", "[[group]]\n[[background]]").expect("headers are TOML");
     table(&start, "", None, &mut keys);
     keys
 }
+
+/// Lists of groups of senders.
+const GROUPS: [&str; 2] = ["group", "background"];
 
 /// A word that no key and no kind is called by.
 const PROBE: &str = "no such word";
@@ -33,7 +36,7 @@ const PROBE: &str = "no such word";
 /// Where else a key of this name is known, in words, for a key that stands in the wrong table or under the wrong kind.
 pub(super) fn elsewhere(name: &str) -> Option<String> {
     let suffix = format!(".{name}");
-    let known = |key: &Key| key.path.ends_with(&suffix) && !key.path.starts_with("background");
+    let known = |key: &Key| key.path.ends_with(&suffix) && !GROUPS.contains(&key.path.split('.').next().unwrap_or(""));
     let key = keys().into_iter().find(known)?;
     let with = key.kind.map_or_else(String::new, |kind| format!(", with kind = \"{kind}\""));
     Some(format!("there is a key `{}`{with}", key.path))
@@ -62,7 +65,7 @@ fn table(document: &Document, path: &str, kind: Option<&str>, keys: &mut Vec<Key
             Some(Problem::WrongType { wanted, .. }) if wanted == "a table" => {
                 table(document, &inner, kind, keys);
             }
-            _ if *part == "background" => table(document, "background.0", kind, keys),
+            _ if GROUPS.contains(part) => table(document, &format!("{part}.0"), kind, keys),
             _ => {
                 // What takes an empty list takes a list, of what it wants as an element.
                 let list = if answer(document, &inner, "[]").is_some() { "" } else { "a list, each " };

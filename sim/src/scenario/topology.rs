@@ -61,6 +61,19 @@ pub enum Topology {
     Tree(Tree),
 }
 
+impl Topology {
+    /// Links of the longest way from a sender to a receiver, at least 2, in a topology that makes sense.
+    #[must_use]
+    pub fn longest_way(&self) -> u64 {
+        match self {
+            Self::Star => 2,
+            Self::Core(_) | Self::Dumbbell(_) => 3,
+            Self::LeafSpine(_) => 4,
+            Self::Tree(tree) => tree.longest_way(),
+        }
+    }
+}
+
 /// Parameters of [`Topology::Core`]: none so far, `network.core_rate` is the bottleneck.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -101,6 +114,24 @@ pub struct Tree {
     pub receiver_at: String,
     /// Names of the switches that the senders hang on, dealt round robin.
     pub senders_at: Vec<String>,
+}
+
+impl Tree {
+    fn longest_way(&self) -> u64 {
+        let receiver = self.ancestry(&self.receiver_at);
+        let way = |name: &String| {
+            let sender = self.ancestry(name);
+            let shared = receiver.iter().rev().zip(sender.iter().rev()).take_while(|(a, b)| a == b).count();
+            (receiver.len() + sender.len() - 2 * shared) as u64 + 2
+        };
+        self.senders_at.iter().map(way).max().unwrap_or(2)
+    }
+
+    /// A switch and all above it.
+    fn ancestry<'a>(&'a self, name: &'a str) -> Vec<&'a str> {
+        let above = |name: &&'a str| self.switches.iter().find(|switch| switch.name == **name)?.uplink.as_deref();
+        std::iter::successors(Some(name), above).take(self.switches.len()).collect()
+    }
 }
 
 /// One switch of a [`Tree`].

@@ -24,12 +24,14 @@ pub(super) struct Cache(Arc<Mutex<HashMap<PathBuf, Arc<[Arrival]>>>>);
 impl Cache {
     /// Reads the files that the scenario's workloads name; relative names start at `folder`.
     pub(super) fn load(&self, scenario: &mut Scenario, folder: &Path) -> Result<(), Invalid> {
-        let groups = scenario.background.iter_mut().enumerate();
-        let groups =
-            groups.map(|(i, group)| (format!("background.{i}.workload.file"), &mut group.workload, group.senders));
-        let main = ("workload.file".to_owned(), &mut scenario.workload, scenario.senders);
-        for (key, workload, senders) in std::iter::once(main).chain(groups) {
-            if let Workload::Trace(trace) = workload {
+        let main = ("workload.file".to_owned(), scenario.main_senders(), Some(&mut scenario.workload));
+        let listed = [("background", &mut scenario.background), ("group", &mut scenario.group)];
+        let groups = listed.into_iter().flat_map(|(list, groups)| {
+            let file = move |at: usize| format!("{list}.{at}.workload.file");
+            groups.iter_mut().enumerate().map(move |(at, group)| (file(at), group.senders, group.workload.as_mut()))
+        });
+        for (key, senders, workload) in std::iter::once(main).chain(groups) {
+            if let Some(Workload::Trace(trace)) = workload {
                 let read = self.read(trace, folder).and_then(|()| known_senders(trace, senders, folder));
                 read.map_err(|problem| Invalid { key, problem })?;
             }

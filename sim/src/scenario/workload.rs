@@ -7,7 +7,6 @@ use ackgate_control::units::{Rate, Span};
 use serde::Deserialize;
 
 use super::human;
-use super::tcp::{CongestionControl, EcnMode};
 
 /// What a group of senders does.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -208,36 +207,7 @@ pub struct Arrival {
     pub bytes: u64,
 }
 
-/// Traffic beside the main workload, with senders (and hosts) of its own. A run ends when every finite workload is
-/// done; a run of endless ones ends at `time_limit`.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Background {
-    /// Senders of this group, at least 1, each on a host of its own beside the main senders.
-    pub senders: u32,
-    /// Where their data goes.
-    pub to: Destination,
-    /// Their congestion control; `tcp.cc` when absent.
-    pub cc: Option<CongestionControl>,
-    /// Their use of ECN; `tcp.ecn` when absent. ECN-capable and other senders may share a queue (HWatch §II).
-    pub ecn: Option<EcnMode>,
-    /// What they do. A [`Workload::Rounds`] runs as many rounds as the scenario.
-    pub workload: Workload,
-}
-
-impl Default for Background {
-    fn default() -> Self {
-        Self {
-            senders: 1,
-            to: Destination::Receiver,
-            cc: None,
-            ecn: None,
-            workload: Workload::Long(Long { start: Span::ZERO, ..Long::default() }),
-        }
-    }
-}
-
-/// Where a background group's data goes.
+/// Where a group's data goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Destination {

@@ -156,9 +156,8 @@ impl Plan {
 
 /// Bytes of all traffic.
 fn work(scenario: &Scenario) -> u128 {
-    let groups = scenario.background.iter().map(|group| (&group.workload, group.senders));
-    let groups = std::iter::once((&scenario.workload, scenario.senders)).chain(groups);
-    let traffic: u128 = groups.map(|(workload, senders)| bytes(workload, senders, scenario)).sum();
+    let workloads = scenario.workloads();
+    let traffic: u128 = workloads.iter().map(|(_, workload, senders)| bytes(workload, *senders, scenario)).sum();
     // Never nothing, so that every point has a place in the division of the work.
     traffic + 1_000
 }

@@ -6,7 +6,7 @@ use ackgate_control::spurious::Method;
 
 use super::sack::Losses;
 use crate::engine::Ps;
-use crate::scenario::{CongestionControl, EcnMode, RtoEstimator, Scenario, Scheme, Spurious};
+use crate::scenario::{CongestionControl, EcnMode, RtoEstimator, Scenario, Scheme, Spurious, Tcp};
 use crate::settings;
 
 /// Settings of the endpoints of one group of connections.
@@ -92,13 +92,12 @@ impl TcpConfig {
         self.losses == Losses::Rack
     }
 
-    /// Settings of senders with congestion control `cc` that use ECN as `ecn` says, and of their receivers.
+    /// Settings of senders with this TCP, and of their receivers.
     #[must_use]
-    pub fn new(scenario: &Scenario, cc: CongestionControl, ecn: EcnMode) -> Self {
-        let tcp = &scenario.tcp;
+    pub fn new(scenario: &Scenario, tcp: &Tcp) -> Self {
         let mss = tcp.payload();
         let segments = |n: u32| n.saturating_mul(mss);
-        let ecn = ecn.with(cc);
+        let ecn = tcp.ecn.with(tcp.cc);
         let cap = if scenario.scheme == Scheme::M21 { settings::m21_cap(scenario).ok() } else { None };
         let field = if cap.is_some() { settings::m21_field(scenario).bytes() } else { 0 };
         let header = u8::try_from(20 + scenario.network.framing.in_buffer() + field).unwrap_or(u8::MAX);
@@ -108,7 +107,7 @@ impl TcpConfig {
             initial_window: segments(tcp.initial_window),
             initial_ssthresh: tcp.initial_ssthresh.map_or(u32::MAX, segments),
             max_window: tcp.max_window.map_or(u32::MAX / 2, segments).max(mss),
-            algorithm: cc,
+            algorithm: tcp.cc,
             rto: RtoConfig {
                 initial: tcp.rto_initial,
                 floor: tcp.rto_min,

@@ -214,7 +214,7 @@ impl<O: Observer> World<'_, O> {
             }
         }
         self.endpoints[endpoint(connection, Side::Receiver)].write(0, true);
-        self.tally.flow(main.then_some(sender), took);
+        self.tally.flow(self.connections[connection as usize].party, main.then_some(sender), took);
         let background = group.checked_sub(1);
         self.watch.flow_ends(now, &observer::Flow { background, sender, round, bytes, took: took.to_span() });
         if let Some(ended) = ended

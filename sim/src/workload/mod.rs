@@ -19,7 +19,7 @@ use long::Long;
 use onoff::OnOff;
 use rounds::Rounds;
 
-/// Senders that do the same.
+/// Senders that do the same: the main workload's, or those of another.
 pub(crate) struct Group {
     /// Its first connection and route; the others follow.
     pub(crate) first: u32,
@@ -40,17 +40,16 @@ enum Kind {
 }
 
 impl Group {
-    /// The main group, then the background.
+    /// The main workload's, then the others'.
     pub(crate) fn all(scenario: &Scenario) -> Vec<Self> {
         let mut random = Random::new(scenario.seed, crate::engine::Purpose::Workload);
-        let main = (scenario.senders, &scenario.workload);
-        let background = scenario.background.iter().map(|background| (background.senders, &background.workload));
         let mut first = 0;
-        std::iter::once(main)
-            .chain(background)
+        scenario
+            .workloads()
+            .into_iter()
             .enumerate()
-            .map(|(n, (senders, workload))| {
-                let (kind, finite) = match workload {
+            .map(|(n, (_, workload, senders))| {
+                let (kind, finite) = match &*workload {
                     Workload::Rounds(config) => (Kind::Rounds(Rounds::new(config, senders, scenario.rounds)), true),
                     Workload::Long(config) => (Kind::Long(Long::new(config, senders)), config.stop.is_some()),
                     Workload::Epochs(config) => (Kind::Flows(Flows::epochs(config, senders, &mut random)), true),
@@ -158,12 +157,12 @@ impl<O: Observer> World<'_, O> {
 
     /// An application read `bytes`.
     #[inline]
-    pub(crate) fn read(&mut self, connection: u32, side: Side, group: u16, bytes: u64) {
+    pub(crate) fn read(&mut self, connection: u32, side: Side, group: u16, party: u16, bytes: u64) {
         let group = u32::from(group);
-        let Group { first, main, kind, .. } = &mut self.groups[group as usize];
         if side == Side::Receiver {
-            *(if *main { &mut self.tally.main_bytes } else { &mut self.tally.background_bytes }) += bytes;
+            self.tally.parties[usize::from(party)].bytes += bytes;
         }
+        let Group { first, kind, .. } = &mut self.groups[group as usize];
         match kind {
             Kind::Rounds(rounds) => {
                 if rounds.read(connection - *first, side, bytes) {

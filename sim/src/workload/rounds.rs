@@ -216,7 +216,7 @@ impl<O: Observer> World<'_, O> {
             self.endpoints[endpoint(connection, Side::Receiver)].write(0, true);
         }
         let main = self.is_main(group);
-        self.tally.flow(main.then_some(n), took);
+        self.tally.flow(self.connections[connection as usize].party, main.then_some(n), took);
         let background = group.checked_sub(1);
         self.watch.flow_ends(now, &Flow { background, sender: n, round: Some(round), bytes, took: took.to_span() });
         if over {
@@ -239,7 +239,7 @@ impl<O: Observer> World<'_, O> {
             self.group_done(group);
         } else {
             if main {
-                self.tally.paused += pause;
+                self.tally.pause(pause);
             }
             self.events.push(now + pause, Event::Group.at(group));
         }

@@ -3,7 +3,8 @@
 
 use ackgate_control::policy::FlowId;
 
-use crate::net::{NIL, Side};
+use crate::engine::Ps;
+use crate::net::{NIL, Route, Side};
 use crate::observer::Observer;
 use crate::tcp::Endpoint;
 
@@ -24,14 +25,31 @@ pub(crate) struct Connection {
     pub(super) held: [u32; 2],
     pub(crate) route: u32,
     pub(crate) group: u16,
-    pub(super) config: u16,
+    /// Which of the scenario's parties it belongs to: what TCP it has, and where it is counted.
+    pub(crate) party: u16,
     pub(super) life: u8,
+    /// When a scheme last let go of a packet of it, in milliseconds, rounded up; 0 for never.
+    pub(super) let_go_ms: u32,
 }
+
+impl Connection {
+    /// A scheme lets go of a packet of it, or discards one.
+    pub(super) fn lets_go(&mut self, now: Ps) {
+        self.let_go_ms = u32::try_from(now.0 / MILLISECOND + 1).unwrap_or(u32::MAX);
+    }
+
+    /// Whether a scheme holds a packet of it, or has discarded one or let go of one within `length`, to a millisecond.
+    pub(super) fn was_held(&self, now: Ps, length: Ps) -> bool {
+        self.held != [NIL; 2] || u64::from(self.let_go_ms) * MILLISECOND > (now - length).0
+    }
+}
+
+const MILLISECOND: u64 = Ps::millis(1).0;
 
 impl<O: Observer> World<'_, O> {
     /// A new slot for connections of a sender.
     pub(crate) fn add_connection(&mut self, route: u32, group: u16) -> u32 {
-        let host = self.routes[route as usize].host;
+        let Route { host, party, .. } = self.routes[route as usize];
         let path = self.routes[route as usize].choose(&mut self.random.path);
         let number = u32::try_from(self.connections.len()).expect("fewer than 2^28 connections");
         let (shim, known_as) = (host.map(|host| self.shim_at(host)), host.map(|host| self.introduce(number, host)));
@@ -44,13 +62,14 @@ impl<O: Observer> World<'_, O> {
             held: [NIL; 2],
             route,
             group,
-            config: group,
+            party,
             life: 0,
+            let_go_ms: 0,
         };
         self.connections.push(connection);
         for _ in 0..2 {
             let iss = self.random.numbers.bits() as u32;
-            self.endpoints.push(Endpoint::new(&self.configs[usize::from(group)], iss));
+            self.endpoints.push(Endpoint::new(&self.configs[usize::from(party)], iss));
         }
         number
     }
@@ -67,7 +86,7 @@ impl<O: Observer> World<'_, O> {
 
     /// Gives a slot to a new connection: what is left of the old one counts no more.
     pub(crate) fn renew(&mut self, connection: u32, route: u32) {
-        let host = self.routes[route as usize].host;
+        let Route { host, party, .. } = self.routes[route as usize];
         let path = self.routes[route as usize].choose(&mut self.random.path);
         for (side, &host) in host.iter().enumerate() {
             if host != self.connections[connection as usize].host[side] {
@@ -79,8 +98,9 @@ impl<O: Observer> World<'_, O> {
         let slot = &mut self.connections[connection as usize];
         slot.life = slot.life.wrapping_add(1);
         slot.route = route;
+        slot.party = party;
         slot.path = path;
-        let config = &self.configs[usize::from(slot.config)];
+        let config = &self.configs[usize::from(slot.party)];
         for side in [Side::Sender, Side::Receiver] {
             let e = endpoint(connection, side);
             self.tally.retire(&self.endpoints[e]);

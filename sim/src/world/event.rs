@@ -28,6 +28,8 @@ pub(crate) enum Event {
     Open = 7,
     /// A group's next step: a round after a pause, the next flow.
     Group = 8,
+    /// The warm-up is over.
+    Measure = 9,
 }
 
 const INDEX_BITS: u32 = 28;
@@ -80,6 +82,7 @@ impl<O: Observer> World<'_, O> {
             e if e == Event::End as u32 => self.end(index),
             e if e == Event::Write as u32 => self.write_at_rate(index),
             e if e == Event::Open as u32 => self.open(index),
+            e if e == Event::Measure as u32 => self.measure(),
             _ => self.step_group(index),
         }
     }

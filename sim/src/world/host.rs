@@ -3,6 +3,7 @@
 use ackgate_control::policy::FlowId;
 
 use crate::engine::{Ps, prefetch, prefetch_all};
+use crate::measure::Fired;
 use crate::net::{NIL, Packet, Route, Side};
 use crate::observer::{Congestion, Observer, Step};
 use crate::tcp::TcpConfig;
@@ -31,7 +32,7 @@ impl<O: Observer> World<'_, O> {
             return;
         }
         if shim != NIL {
-            self.show_to_shim(handle, shim, known_as, connection.config);
+            self.show_to_shim(handle, shim, known_as, connection.party);
         }
         let packet = &self.slab[handle];
         let connection = &mut self.connections[flow as usize];
@@ -43,13 +44,13 @@ impl<O: Observer> World<'_, O> {
             prefetch(&self.channels, first_channel(connection.host[side.peer() as usize]) + 1);
         }
         if packet.life == connection.life {
-            let config = &self.configs[usize::from(connection.config)];
+            let config = &self.configs[usize::from(connection.party)];
             let e = endpoint(flow, side);
             let arrived = self.endpoints[e].handle_segment(now, packet, config, &mut self.random.timeout);
             if packet.payload > 0 && side == Side::Receiver {
                 self.tally.data_arrived += 1;
             }
-            let group = connection.group;
+            let Connection { group, party, .. } = *connection;
             self.slab.remove(handle);
             if let Some(rtt) = arrived.rtt
                 && side == Side::Sender
@@ -57,7 +58,7 @@ impl<O: Observer> World<'_, O> {
                 self.tally.rtt.record(rtt.0 / 1_000);
             }
             if arrived.readable > 0 {
-                self.read(flow, side, group, arrived.readable);
+                self.read(flow, side, group, party, arrived.readable);
             }
             if arrived.established {
                 self.established(group);
@@ -88,8 +89,8 @@ impl<O: Observer> World<'_, O> {
 
     /// The scheme at a host sees a packet before TCP does.
     #[inline(never)]
-    fn show_to_shim(&mut self, handle: u32, shim: u32, known_as: FlowId, config: u16) {
-        let (now, config) = (self.now, &self.configs[usize::from(config)]);
+    fn show_to_shim(&mut self, handle: u32, shim: u32, known_as: FlowId, party: u16) {
+        let (now, config) = (self.now, &self.configs[usize::from(party)]);
         let packet = &mut self.slab[handle];
         let segment = packet.segment(config.announced_mss, config.wscale, self.trailer);
         let edit = self.shims[shim as usize].policy().handle_ingress(now.to_time(), known_as, &segment);
@@ -114,7 +115,7 @@ impl<O: Observer> World<'_, O> {
     fn transmit(&mut self, e: usize) -> bool {
         let endpoint = &mut self.endpoints[e];
         let connection = &mut self.connections[e / 2];
-        let config = &self.configs[usize::from(connection.config)];
+        let config = &self.configs[usize::from(connection.party)];
         if endpoint.is_quiet(config) {
             return false;
         }
@@ -152,9 +153,10 @@ impl<O: Observer> World<'_, O> {
         if self.endpoints[e].deadline() <= self.now {
             let connection = self.connections[e / 2];
             let (expected, ran) = (self.endpoints[e].sender.una, self.endpoints[e].sender.timeout());
-            if self.endpoints[e].handle_timeout(self.now, &self.configs[usize::from(connection.config)]) {
+            if self.endpoints[e].handle_timeout(self.now, &self.configs[usize::from(connection.party)]) {
                 let spurious = self.endpoints[e ^ 1].receiver.has(expected) || self.in_network(e, expected);
-                self.tally.timeout(spurious, ran);
+                let held = connection.was_held(self.now, ran);
+                self.tally.timeout(connection.party, &Fired { ran, spurious, held });
                 self.timed_out(index / 2, connection.group);
                 if O::ENABLED {
                     self.watch.timeout(self.now, index / 2);
@@ -210,7 +212,7 @@ pub(super) fn known<'a>(
     flow: u32,
 ) -> Known<'a> {
     let connection = &connections[flow as usize];
-    let config = &configs[usize::from(connection.config)];
+    let config = &configs[usize::from(connection.party)];
     Known {
         route: &routes[connection.route as usize],
         connection: flow,

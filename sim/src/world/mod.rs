@@ -87,6 +87,7 @@ pub(crate) struct World<'a, O> {
     pub(crate) connections: Vec<Connection>,
     /// Both ends of connection `c`: `2c` the sender's, `2c + 1` the receiver's.
     pub(crate) endpoints: Vec<Endpoint>,
+    /// By party.
     configs: Vec<TcpConfig>,
     /// The scheme at each receiving host, or at every host; empty when there is none.
     shims: Vec<Shim>,
@@ -102,6 +103,8 @@ pub(crate) struct World<'a, O> {
     waiters: Vec<Line>,
     host_delay: Ps,
     host_jitter: Ps,
+    /// The same by host, where hosts differ; else empty.
+    own_jitter: Vec<Ps>,
     /// There are more connections than caches hold near by: what will be needed is asked for ahead.
     look_ahead: bool,
     trailer: u8,
@@ -116,7 +119,7 @@ pub(crate) struct World<'a, O> {
 /// [`Error`] says why there is no result.
 pub fn run<O: Observer>(scenario: &Scenario, observer: &mut O) -> Result<Report, Error> {
     let scenario = &scenario.resolved();
-    let asked = u64::from(scenario.senders) + scenario.background.iter().map(|b| u64::from(b.senders)).sum::<u64>();
+    let asked: u64 = scenario.parties().iter().map(|party| u64::from(party.senders)).sum();
     if asked >= MAX_CONNECTIONS {
         return Err(Error::TooManyConnections(asked));
     }
@@ -140,12 +143,8 @@ impl<'a, O: Observer> World<'a, O> {
                 pools[pool as usize].ports.push(port);
             }
         }
-        let main = TcpConfig::new(scenario, scenario.tcp.cc, scenario.tcp.ecn);
-        let mut configs = vec![main];
-        for background in &scenario.background {
-            let cc = background.cc.unwrap_or(scenario.tcp.cc);
-            configs.push(TcpConfig::new(scenario, cc, background.ecn.unwrap_or(scenario.tcp.ecn)));
-        }
+        let parties = scenario.parties();
+        let configs = parties.iter().map(|party| TcpConfig::new(scenario, &party.tcp(scenario))).collect();
         let look_ahead = plan.routes.len() > CACHED_CONNECTIONS;
         let mut world = Self {
             now: Ps::ZERO,
@@ -171,10 +170,11 @@ impl<'a, O: Observer> World<'a, O> {
                 queue: stream(Purpose::Queue),
                 path: stream(Purpose::Path),
             },
-            tally: Tally::new(),
+            tally: Tally::new(scenario),
             waiters: if scenario.switch.pause { vec![Line::default(); plan.channels.len()] } else { Vec::new() },
             host_delay: Ps::from_span(scenario.host.delay),
             host_jitter: Ps::from_span(scenario.host.jitter),
+            own_jitter: plan.jitter.iter().map(|jitter| Ps::from_span(*jitter)).collect(),
             look_ahead,
             trailer: if scenario.network.framing.in_buffer() >= 18 { 4 } else { 0 },
             bottleneck: plan.bottleneck,
@@ -199,6 +199,14 @@ impl<'a, O: Observer> World<'a, O> {
 
     /// The main workload begins.
     pub(crate) fn begin_window(&mut self) {
+        match self.tally.warm_up() {
+            Ps::ZERO => self.measure(),
+            warm_up => self.events.push(self.now + warm_up, Event::Measure.at(0)),
+        }
+    }
+
+    /// Figures that are per time are taken from now on.
+    fn measure(&mut self) {
         self.tally.begin(self.now, &mut self.channels, self.bottleneck, &self.last_hops);
     }
 
@@ -217,8 +225,9 @@ impl<'a, O: Observer> World<'a, O> {
         let mut report = Report {
             complete,
             scheme: scenario.scheme.name().into(),
-            senders: scenario.senders,
+            senders: scenario.main_senders(),
             seed: scenario.seed,
+            warnings: scenario.warnings(),
             ..Report::default()
         };
         let Self { mut tally, mut channels, slab, groups, endpoints, now, bottleneck, last_hops, .. } = self;

@@ -27,7 +27,7 @@ impl<O: Observer> World<'_, O> {
     fn offer_to_shim(&mut self, handle: u32, shim: u32, known_as: FlowId) {
         let slot = &mut self.shims[shim as usize];
         let packet = &self.slab[handle];
-        let config = &self.configs[usize::from(self.connections[packet.flow as usize].config)];
+        let config = &self.configs[usize::from(self.connections[packet.flow as usize].party)];
         let segment = packet.segment(config.announced_mss, config.wscale, self.trailer);
         let verdict = slot.policy().handle_egress(self.now.to_time(), known_as, &segment, PacketId(handle));
         let step = Step::Egress { flow: known_as, segment, packet: PacketId(handle), verdict };
@@ -71,7 +71,9 @@ impl<O: Observer> World<'_, O> {
     fn let_go(&mut self, shim: u32, handle: u32) {
         self.shims[shim as usize].held -= 1;
         let Packet { next, flow, from, .. } = self.slab[handle];
-        let last = &mut self.connections[flow as usize].held[from as usize];
+        let connection = &mut self.connections[flow as usize];
+        connection.lets_go(self.now);
+        let last = &mut connection.held[from as usize];
         if next == handle {
             *last = NIL;
             return;
@@ -137,7 +139,7 @@ impl<O: Observer> World<'_, O> {
     fn split(&mut self, handle: u32, edit: Edit) {
         let mut packet = self.slab[handle];
         let flow = packet.flow as usize;
-        let config = &self.configs[usize::from(self.connections[flow].config)];
+        let config = &self.configs[usize::from(self.connections[flow].party)];
         self.slab[handle].become_bare_ack(config.header, config.wscale);
         apply(edit, &mut packet);
         self.tally.hold_time.record((self.now - packet.arrival).0 / 1_000);
@@ -151,7 +153,7 @@ impl<O: Observer> World<'_, O> {
     fn probe(&mut self, host: u32, flow: u32) {
         let connection = &mut self.connections[flow as usize];
         let from = if connection.shim[Side::Sender as usize] == host { Side::Sender } else { Side::Receiver };
-        let header = self.configs[usize::from(connection.config)].header;
+        let header = self.configs[usize::from(connection.party)].header;
         let bits = Packet::PROBE | Packet::ECT;
         let hop = connection.path[from as usize];
         connection.alive[from as usize] += 1;

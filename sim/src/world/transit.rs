@@ -97,7 +97,8 @@ impl<O: Observer> World<'_, O> {
             if then != Then::Eager {
                 let (mut arrival, mut event) = (offer.arrival, Event::Forward);
                 if then == Then::Host {
-                    arrival += self.host_delay + Ps(self.random.processing.up_to(self.host_jitter.0));
+                    let jitter = self.own_jitter.get(index as usize / 2).unwrap_or(&self.host_jitter);
+                    arrival += self.host_delay + Ps(self.random.processing.up_to(jitter.0));
                     event = Event::Deliver;
                 }
                 match channel.append(handle) {
@@ -162,7 +163,11 @@ impl<O: Observer> World<'_, O> {
             self.tally.dropped += 1;
         }
         let Packet { flow, from, .. } = self.slab[handle];
-        self.connections[flow as usize].alive[from as usize] -= 1;
+        let connection = &mut self.connections[flow as usize];
+        connection.alive[from as usize] -= 1;
+        if reason == DropReason::Scheme {
+            connection.lets_go(at);
+        }
         self.slab.remove(handle);
     }
 }
