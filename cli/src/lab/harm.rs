@@ -120,7 +120,7 @@ fn line(out: &mut impl Write, row: &RowReport) -> io::Result<()> {
         row.verdict.text()
     )?;
     if found.stalls > 0 {
-        write!(out, " ({} of {} runs stood still)", found.stalls, found.pairs.len())?;
+        write!(out, " ({} of {} runs under 40 %)", found.stalls, found.pairs.len())?;
     }
     if let Some(message) = &row.message {
         write!(out, " ({message})")?;

@@ -3,13 +3,22 @@
 //!
 //! A row is data ([`Row`]) and a runner in a file of its own; [`rows`] lists them all.
 
+mod churn;
+mod exchanges;
+mod flood;
 mod forge;
 mod forged;
 mod long;
+mod marks;
+mod mptcp;
+mod oneway;
+mod requests;
 mod rounds;
 mod row;
 mod signed;
+mod simulated;
 mod streams;
+mod variants;
 mod verdict;
 
 use std::path::PathBuf;
@@ -122,7 +131,21 @@ impl HarmReport {
 
 /// All rows, in the order of the table.
 pub fn rows() -> impl Iterator<Item = &'static Row> {
-    [long::ROWS, rounds::ROWS, signed::ROWS, forged::ROWS].into_iter().flatten()
+    let files = [
+        long::ROWS,
+        rounds::ROWS,
+        variants::ROWS,
+        signed::ROWS,
+        forged::ROWS,
+        requests::ROWS,
+        oneway::ROWS,
+        marks::ROWS,
+        mptcp::ROWS,
+        churn::ROWS,
+        flood::ROWS,
+        simulated::ROWS,
+    ];
+    files.into_iter().flatten()
 }
 
 /// The rows of these names, or whose names begin so; all where none is given.
@@ -188,7 +211,7 @@ fn measure_row(
         if open.is_empty() {
             break;
         }
-        match measure_once(row, open, index % 2 == 1, stop) {
+        match measure_once(row, open, index, stop) {
             Ok(()) => {}
             Err(RowError::Stopped) => return Err(RowError::Stopped),
             // Without a guard it does not work either: the row tells nothing about guards.
@@ -201,17 +224,17 @@ fn measure_row(
     Ok(parts.into_iter().map(|part| part.report(row)).collect())
 }
 
-/// One unguarded measurement and one with each guard, guards first where `turned`. An error is the unguarded run's; a
+/// One unguarded measurement and one with each guard, guards first in every other pair. An error is the unguarded run's; a
 /// guard's is kept in its part.
-fn measure_once(row: &Row, parts: Vec<&mut Part<'_>>, turned: bool, stop: &AtomicBool) -> Result<(), RowError> {
-    let bare = || row.measure.measure(&row::Bench { kind: None, guard: None, stop });
-    let mut unguarded = if turned { None } else { Some(bare()?) };
+fn measure_once(row: &Row, parts: Vec<&mut Part<'_>>, index: u32, stop: &AtomicBool) -> Result<(), RowError> {
+    let bare = || row.measure.measure(&row::Bench { kind: None, guard: None, index, stop });
+    let mut unguarded = if index % 2 == 1 { None } else { Some(bare()?) };
     let mut guarded = Vec::new();
     for part in parts {
         if stop.load(Ordering::Relaxed) {
             return Err(RowError::Stopped);
         }
-        match row.measure.measure(&row::Bench { kind: Some(part.kind), guard: Some(part.config), stop }) {
+        match row.measure.measure(&row::Bench { kind: Some(part.kind), guard: Some(part.config), index, stop }) {
             Ok(value) => guarded.push((part, value)),
             Err(error @ (RowError::Stopped | RowError::Impossible(_))) => return Err(error),
             Err(error) => part.failed = Some(error.to_string()),

@@ -134,6 +134,8 @@ pub(super) struct Bench<'a> {
     pub(super) kind: Option<Kind>,
     /// The guard as a program; `None` unguarded.
     pub(super) guard: Option<&'a GuardConfig>,
+    /// Which pair it is, from 0.
+    pub(super) index: u32,
     /// Set when the user has had enough.
     pub(super) stop: &'a AtomicBool,
 }

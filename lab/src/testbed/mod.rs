@@ -191,6 +191,27 @@ impl Testbed {
         if self.spec.limited { port::stats(&self.switch()) } else { Ok(PortStats::default()) }
     }
 
+    /// Lets frames of this size through to the receiver, which announces segments that fit.
+    ///
+    /// # Errors
+    /// When a device does not take it.
+    pub fn set_receiver_mtu(&self, mtu: u32) -> Result<(), TestbedError> {
+        ip_batch(Some(&self.switch()), &format!("link set {BOTTLENECK} mtu {mtu}\n"))?;
+        ip_batch(Some(&self.receiver()), &format!("link set {RECEIVER_DEVICE} mtu {mtu}\n")).map(drop)
+    }
+
+    /// Has the switch discard whatever is sent to a network that does not exist: what the receiver answers to forged
+    /// addresses vanishes as it would on the way to hosts that are down.
+    ///
+    /// # Errors
+    /// When a route cannot be set.
+    pub fn discard(&self, network: Ipv4Addr, prefix: u8) -> Result<(), TestbedError> {
+        ip_batch(Some(&self.switch()), &format!("route add blackhole {network}/{prefix}\n"))?;
+        let gateway = Self::sender_address(0, false);
+        let route = format!("route add {network}/{prefix} via {gateway} dev {RECEIVER_DEVICE} onlink\n");
+        ip_batch(Some(&self.receiver()), &route).map(drop)
+    }
+
     fn create(&mut self) -> Result<(), TestbedError> {
         let (receiver, switch) = (self.receiver(), self.switch());
         let mut batch = String::new();
