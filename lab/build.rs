@@ -5,7 +5,7 @@ mod clang;
 
 fn main() {
     println!("cargo:rerun-if-changed=src/bpf");
-    for name in ["dctcp", "mark"] {
+    for name in ["ce", "dctcp", "mark"] {
         if let Err(reason) = clang::build(&format!("src/bpf/{name}.bpf.c"), &format!("{name}.skel.rs")) {
             // What a build script prints on stderr is what cargo shows.
             eprintln!("the lab's BPF program `{name}` could not be built: {reason}");

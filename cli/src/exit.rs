@@ -3,6 +3,7 @@
 use std::fmt;
 use std::process::ExitCode;
 
+use ackgate_lab::harm::RowError;
 use ackgate_lab::incast::LabError;
 use ackgate_lab::load::LoadError;
 use ackgate_lab::testbed::TestbedError;
@@ -23,6 +24,18 @@ impl fmt::Display for Refused {
 
 impl std::error::Error for Refused {}
 
+/// Rows of the table of harm in which a guard harms: the exit code is 1, and the table has told the rest.
+#[derive(Debug)]
+pub(crate) struct Harmed(pub(crate) usize);
+
+impl fmt::Display for Harmed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a guard harms in {} {}", self.0, if self.0 == 1 { "row" } else { "rows" })
+    }
+}
+
+impl std::error::Error for Harmed {}
+
 /// Tells the error, if there is one, and gives the exit code.
 pub(crate) fn code(done: anyhow::Result<()>) -> ExitCode {
     let Err(error) = done else { return ExitCode::SUCCESS };
@@ -32,6 +45,7 @@ pub(crate) fn code(done: anyhow::Result<()>) -> ExitCode {
     }
     eprintln!("ackgate: {}", told(&error));
     let stopped = matches!(error.downcast_ref(), Some(LabError::Load(LoadError::Stopped)))
+        || matches!(error.downcast_ref(), Some(RowError::Stopped))
         || matches!(error.downcast_ref(), Some(LoadError::Stopped));
     let refused = error.is::<Refused>()
         || error.is::<ScenarioError>()

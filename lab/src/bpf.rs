@@ -10,6 +10,9 @@
 )]
 #![allow(rust_2018_idioms, dead_code, unsafe_op_in_unsafe_fn)]
 
+mod ce {
+    include!(concat!(env!("OUT_DIR"), "/ce.skel.rs"));
+}
 mod dctcp {
     include!(concat!(env!("OUT_DIR"), "/dctcp.skel.rs"));
 }
@@ -17,5 +20,6 @@ mod mark {
     include!(concat!(env!("OUT_DIR"), "/mark.skel.rs"));
 }
 
+pub(crate) use ce::CeSkelBuilder;
 pub(crate) use dctcp::DctcpSkelBuilder;
 pub(crate) use mark::{MarkSkel, MarkSkelBuilder};

@@ -1,6 +1,7 @@
 //! `ackgate lab`: the papers' edge testbed in network namespaces, measured or left standing to be tried by hand.
 
 mod ablation;
+mod harm;
 mod mouse;
 mod pairs;
 
@@ -20,6 +21,9 @@ use crate::exit::Refused;
 use crate::load::{Shape, add_load, progress_bar};
 use crate::table::{Facts, print_json};
 
+/// What a guard is told of a port without a limit.
+const UNLIMITED_RATE: u64 = 100_000_000_000;
+
 /// What to do with the lab.
 #[derive(Subcommand)]
 pub(crate) enum Command {
@@ -31,6 +35,8 @@ pub(crate) enum Command {
     Ablation(Box<ablation::Ablation>),
     /// A mouse in the crowd: how long small requests take beside bulk, guard by guard.
     Mouse(Box<mouse::Mouse>),
+    /// Where a guard harms: cases that it should leave alone or make better, with it over without it, and a verdict.
+    Harm(Box<harm::Harm>),
     /// Leave a testbed standing, to try things by hand.
     Up(Up),
     /// Remove a testbed that `up` left.
@@ -115,11 +121,15 @@ pub(crate) struct Up {
 /// The testbed.
 #[derive(Args)]
 pub(crate) struct Network {
-    /// Sender namespaces; the connections are spread over them.
-    #[arg(long, default_value_t = Spec::pac_edge().hosts)]
-    hosts: usize,
-    /// Rate of the switch port towards the receiver, or `auto`: the highest of 1gbit, 500 and 200mbit that
-    /// this machine carries without effort.
+    /// Sender namespaces; the connections are spread over them. 8 unless --rtt tells how many.
+    #[arg(long)]
+    hosts: Option<usize>,
+    /// Base round-trip time of all sender hosts, or of groups of them: `20ms`, or `9@0ms,3@20ms` for nine near hosts and
+    /// three far ones.
+    #[arg(long, value_name = "TIME|COUNT@TIME,...", default_value = "0ms", value_parser = RttArgument::parse)]
+    rtt: RttArgument,
+    /// Rate of the switch port towards the receiver; `auto`: the highest of 1gbit, 500 and 200mbit that this machine
+    /// carries without effort; `none`: as fast as the machine forwards (a guard is told 100gbit).
     #[arg(long, default_value = "1gbit", value_parser = RateArgument::parse)]
     rate: RateArgument,
     /// Buffer of that port.
@@ -128,9 +138,9 @@ pub(crate) struct Network {
     /// Bytes that the port may send at once after a pause; adds to the buffer. Smaller is truer, if the timers keep up.
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     burst: Option<u64>,
-    /// Leave TSO, GSO and GRO on.
-    #[arg(long)]
-    offloads: bool,
+    /// TSO, GSO and GRO of all devices.
+    #[arg(long, value_enum, default_value_t = Switch::Off, num_args = 0..=1, default_missing_value = "on")]
+    offloads: Switch,
     /// Floor of the senders' retransmission timeout (kernel: 200ms).
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     rto_min: Option<Duration>,
@@ -180,16 +190,61 @@ enum Policy {
     RequestsOnly,
 }
 
-/// A rate, or the wish that the machine decides.
+/// On or off.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Switch {
+    /// On.
+    On,
+    /// Off: what crosses the network are frames of 1514 bytes, as on a wire.
+    Off,
+}
+
+/// Base round-trip times of the sender hosts.
+#[derive(Clone, PartialEq, Eq)]
+enum RttArgument {
+    /// The same for all.
+    All(Duration),
+    /// One for each host.
+    Each(Vec<Duration>),
+}
+
+impl RttArgument {
+    fn parse(text: &str) -> Result<Self, String> {
+        let time = |text: &str| parse_time(text).map_err(|error| error.to_string());
+        if !text.contains('@') {
+            return time(text).map(Self::All);
+        }
+        let mut each = Vec::new();
+        for group in text.split(',') {
+            let (count, rtt) = group
+                .split_once('@')
+                .ok_or_else(|| format!("`{group}` names no number of hosts; write groups like \"9@0ms,3@20ms\""))?;
+            let count: usize = count
+                .parse()
+                .ok()
+                .filter(|count| (1..=testbed::MAX_HOSTS).contains(count))
+                .ok_or_else(|| format!("`{count}` is no number of hosts from 1 to {}", testbed::MAX_HOSTS))?;
+            each.extend(std::iter::repeat_n(time(rtt)?, count));
+        }
+        Ok(Self::Each(each))
+    }
+}
+
+/// A rate, the wish that the machine decides, or none.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum RateArgument {
     Auto,
+    Unlimited,
     Bits(u64),
 }
 
 impl RateArgument {
     fn parse(text: &str) -> Result<Self, String> {
-        if text == "auto" { Ok(Self::Auto) } else { parse_rate(text).map(Self::Bits) }
+        match text {
+            "auto" => Ok(Self::Auto),
+            "none" => Ok(Self::Unlimited),
+            _ => parse_rate(text).map(Self::Bits),
+        }
     }
 }
 
@@ -209,17 +264,32 @@ impl Network {
         let rate = match self.rate {
             RateArgument::Bits(rate) => rate,
             RateArgument::Auto => Spec::pac_edge().rate,
+            RateArgument::Unlimited => UNLIMITED_RATE,
         };
+        let (hosts, rtts) = self.hosts_and_rtts();
         Spec {
-            hosts: self.hosts,
+            hosts,
             rate,
             buffer: self.buffer,
+            limited: self.rate != RateArgument::Unlimited,
             burst: self.burst.unwrap_or_else(|| Spec::burst_for(rate)),
-            offloads: self.offloads,
+            offloads: self.offloads == Switch::On,
             rto_min: self.rto_min,
             initial_window: self.initial_window,
             delayed_ack: self.delayed_ack,
             mark: mark.map(|bytes| u32::try_from(bytes).unwrap_or(u32::MAX)),
+            rtts,
+        }
+    }
+
+    /// How many hosts there are, and their base round-trip times. Two numbers that differ are for [`Spec`] to refuse.
+    fn hosts_and_rtts(&self) -> (usize, Vec<Duration>) {
+        match &self.rtt {
+            RttArgument::Each(rtts) => (self.hosts.unwrap_or(rtts.len()), rtts.clone()),
+            RttArgument::All(rtt) => {
+                let hosts = self.hosts.unwrap_or(Spec::pac_edge().hosts);
+                (hosts, if rtt.is_zero() { Vec::new() } else { vec![*rtt; hosts] })
+            }
         }
     }
 }
@@ -255,6 +325,7 @@ pub(crate) fn run(command: Command) -> anyhow::Result<()> {
         Command::Pairs(args) => pairs::run(&args),
         Command::Ablation(args) => ablation::run(&args),
         Command::Mouse(args) => mouse::run(&args),
+        Command::Harm(args) => harm::run(&args),
         Command::Up(args) => {
             if args.network.rate == RateArgument::Auto {
                 return Err(Refused(anyhow::anyhow!("a standing testbed needs a --rate of its own, not `auto`")).into());

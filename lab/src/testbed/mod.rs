@@ -17,7 +17,9 @@
 //! 6. The switch forwards by IP address and is no Linux bridge: a bridged frame is still charged to the socket that sent
 //!    it while it waits at the port, and TCP Small Queues then hold the sender back, which no real switch does.
 //! 7. Neighbours are set by hand: an ARP request lost in the very queue under test would look like a timeout.
+//! 8. Hosts that are far away are reached through a [delay line](delay).
 
+mod delay;
 mod namespace;
 mod offload;
 mod port;
@@ -28,6 +30,8 @@ mod tools;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use nix::net::if_::if_nametoindex;
+
 pub use namespace::Namespace;
 pub(crate) use port::verify as verify_mark;
 pub use port::{PortStats, framing_limit_mbps};
@@ -35,6 +39,7 @@ pub use registry::{Entry, Owner, clean, entries};
 pub use spec::{MAX_HOSTS, Spec};
 pub use tools::{TestbedError, require_privilege};
 
+use delay::{DelayLine, Ends, Far};
 use port::BOTTLENECK;
 use spec::DEEP_BUFFER;
 use tools::{ip_batch, run};
@@ -50,6 +55,7 @@ pub struct Testbed {
     spec: Spec,
     entry: Entry,
     leave: bool,
+    delay: Option<DelayLine>,
 }
 
 impl Testbed {
@@ -72,6 +78,11 @@ impl Testbed {
         if name.is_empty() || name.len() > 32 || !name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_') {
             return Err(TestbedError::Config("a testbed's name has 1 to 32 letters, digits or underscores".into()));
         }
+        if spec.rtts.iter().any(|rtt| !rtt.is_zero()) {
+            return Err(TestbedError::Config(
+                "a standing testbed has no base round-trip times: its delay line would end with this process".into(),
+            ));
+        }
         let mut testbed = Self::build_as(spec, name.into(), None)?;
         testbed.leave = true;
         Ok(testbed.entry.clone())
@@ -86,7 +97,7 @@ impl Testbed {
         let entry = Entry { id, owner, namespaces, device: RECEIVER_DEVICE.into() };
         registry::record(&entry)?;
         // From here on dropping it removes whatever is there.
-        let testbed = Self { spec, entry, leave: false };
+        let mut testbed = Self { spec, entry, leave: false, delay: None };
         testbed.create()?;
         Ok(testbed)
     }
@@ -148,7 +159,7 @@ impl Testbed {
     /// When tc fails.
     pub fn set_deep_buffer(&self, deep: bool) -> Result<(), TestbedError> {
         let limit = if deep { DEEP_BUFFER } else { self.spec.buffer };
-        port::shape(&self.switch(), "change", &self.spec, limit)
+        self.reshape(limit)
     }
 
     /// Gives the bottleneck another rate in bits per second, with the burst that goes with it.
@@ -159,18 +170,50 @@ impl Testbed {
         let spec = Spec { rate, burst: Spec::burst_for(rate), ..self.spec.clone() };
         spec.check()?;
         self.spec = spec;
-        port::shape(&self.switch(), "change", &self.spec, self.spec.buffer)
+        self.reshape(self.spec.buffer)
     }
 
-    /// What the bottleneck port counted so far.
+    /// A port without a limit has nothing to change.
+    fn reshape(&self, buffer: u64) -> Result<(), TestbedError> {
+        if self.spec.limited { port::shape(&self.switch(), "change", &self.spec, buffer) } else { Ok(()) }
+    }
+
+    /// Frames that the delay line lost, which it never does unless far more wait in it than its hosts can send.
+    #[must_use]
+    pub fn delay_lost(&self) -> u64 {
+        self.delay.as_ref().map_or(0, DelayLine::lost)
+    }
+
+    /// What the bottleneck port counted so far; a port without a limit drops nothing.
     ///
     /// # Errors
     /// When tc fails or prints what cannot be read.
     pub fn port_stats(&self) -> Result<PortStats, TestbedError> {
-        port::stats(&self.switch())
+        if self.spec.limited { port::stats(&self.switch()) } else { Ok(PortStats::default()) }
     }
 
-    fn create(&self) -> Result<(), TestbedError> {
+    /// Lets frames of this size through to the receiver, which announces segments that fit.
+    ///
+    /// # Errors
+    /// When a device does not take it.
+    pub fn set_receiver_mtu(&self, mtu: u32) -> Result<(), TestbedError> {
+        ip_batch(Some(&self.switch()), &format!("link set {BOTTLENECK} mtu {mtu}\n"))?;
+        ip_batch(Some(&self.receiver()), &format!("link set {RECEIVER_DEVICE} mtu {mtu}\n")).map(drop)
+    }
+
+    /// Has the switch discard whatever is sent to a network that does not exist: what the receiver answers to forged
+    /// addresses vanishes as it would on the way to hosts that are down.
+    ///
+    /// # Errors
+    /// When a route cannot be set.
+    pub fn discard(&self, network: Ipv4Addr, prefix: u8) -> Result<(), TestbedError> {
+        ip_batch(Some(&self.switch()), &format!("route add blackhole {network}/{prefix}\n"))?;
+        let gateway = Self::sender_address(0, false);
+        let route = format!("route add {network}/{prefix} via {gateway} dev {RECEIVER_DEVICE} onlink\n");
+        ip_batch(Some(&self.receiver()), &route).map(drop)
+    }
+
+    fn create(&mut self) -> Result<(), TestbedError> {
         let (receiver, switch) = (self.receiver(), self.switch());
         let mut batch = String::new();
         for name in &self.entry.namespaces {
@@ -209,7 +252,9 @@ impl Testbed {
         ip_batch(Some(&switch), &ports)?;
         let names: Vec<String> = ends.into_iter().map(|(port, _)| port).collect();
         self.set_offloads(&switch, &names)?;
-        port::shape(&switch, "add", &self.spec, self.spec.buffer)?;
+        if self.spec.limited {
+            port::shape(&switch, "add", &self.spec, self.spec.buffer)?;
+        }
         if let Some(threshold) = self.spec.mark {
             port::mark(&switch, threshold)?;
         }
@@ -218,7 +263,43 @@ impl Testbed {
         for k in 0..self.spec.hosts {
             self.create_host(&self.sender(k), Some(k))?;
         }
+        self.delay = self.create_delay(&switch)?;
         Ok(())
+    }
+
+    /// The delay line, where a host is far away, and the switch's routes into it.
+    fn create_delay(&self, switch: &Namespace) -> Result<Option<DelayLine>, TestbedError> {
+        let far: Vec<usize> = (0..self.spec.hosts).filter(|&k| !self.spec.rtt(k).is_zero()).collect();
+        if far.is_empty() {
+            return Ok(None);
+        }
+        let open = || {
+            let ends = Ends::open(self.spec.offloads)?;
+            let hosts = far.iter().map(|&k| {
+                let port = if_nametoindex(format!("to-s{k}").as_str()).map_err(io::Error::from)?;
+                Ok(Far {
+                    mac: mac_octets(Some(k)),
+                    port: i32::try_from(port).unwrap_or(i32::MAX),
+                    rtt: self.spec.rtt(k),
+                })
+            });
+            Ok((ends, hosts.collect::<io::Result<Vec<_>>>()?))
+        };
+        let (ends, hosts) = switch
+            .inside(open)
+            .and_then(|opened| opened)
+            .map_err(|source| TestbedError::Io { what: "creating the delay line".into(), source })?;
+        let device = delay::DEVICE;
+        let mut batch = format!("link set {device} txqueuelen {} up\n", delay::TAP_FRAMES);
+        for &k in &far {
+            for ipv6 in [false, true] {
+                let address = Self::sender_address(k, ipv6);
+                batch += &format!("neigh replace {address} lladdr {} dev {device} nud permanent\n", mac(Some(k)));
+                batch += &format!("route replace {address} dev {device}\n");
+            }
+        }
+        ip_batch(Some(switch), &batch)?;
+        Ok(Some(DelayLine::start(ends, hosts)))
     }
 
     /// Addresses, neighbours, routes and sysctls of the receiver (`None`) or of a sender.
@@ -283,6 +364,7 @@ impl Testbed {
 
 impl Drop for Testbed {
     fn drop(&mut self) {
+        self.delay = None;
         if !self.leave
             && let Err(e) = registry::remove(&self.entry)
         {
@@ -320,8 +402,14 @@ fn cpu_mask(cpu: usize) -> String {
     format!("{:x}{}", 1u32 << (cpu % 32), ",00000000".repeat(cpu / 32))
 }
 
+/// Hardware address of the receiver (`None`) or of a sender.
+fn mac_octets(sender: Option<usize>) -> [u8; 6] {
+    // At most 512 hosts: both halves fit.
+    sender.map_or([2, 0xac, 0, 0, 0, 1], |k| [2, 0xac, 0, 1, (k / 256) as u8, (k % 256) as u8])
+}
+
 fn mac(sender: Option<usize>) -> String {
-    sender.map_or_else(|| "02:ac:00:00:00:01".into(), |k| format!("02:ac:00:01:{:02x}:{:02x}", k / 256, k % 256))
+    mac_octets(sender).map(|octet| format!("{octet:02x}")).join(":")
 }
 
 fn sysctl_error(source: io::Error) -> TestbedError {

@@ -10,6 +10,9 @@ pub const MAX_HOSTS: usize = 512;
 /// A buffer in which nothing is lost, for measuring the ceiling, in bytes.
 pub(super) const DEEP_BUFFER: u64 = 256 << 20;
 
+/// Longest base round-trip time.
+const LONGEST_RTT: Duration = Duration::from_secs(10);
+
 /// What to build.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Spec {
@@ -19,6 +22,9 @@ pub struct Spec {
     pub rate: u64,
     /// Its buffer in bytes of frames.
     pub buffer: u64,
+    /// Whether the port has that rate and buffer. Without a limit it forwards as fast as the machine does, and rate and
+    /// buffer are only what a guard is told.
+    pub limited: bool,
     /// Bytes of frames that the port may send at once.
     pub burst: u64,
     /// Leaves TSO, GSO and GRO on.
@@ -32,9 +38,17 @@ pub struct Spec {
     pub delayed_ack: bool,
     /// Negotiates ECN, and has the port mark frames that find more than this many bytes queued.
     pub mark: Option<u32>,
+    /// Base round-trip time of each sender host; empty where none has one.
+    pub rtts: Vec<Duration>,
 }
 
 impl Spec {
+    /// Base round-trip time of a host.
+    #[must_use]
+    pub fn rtt(&self, host: usize) -> Duration {
+        self.rtts.get(host).copied().unwrap_or_default()
+    }
+
     /// A burst that the timers of a small virtual machine can keep up with: 64 us at `rate`, two full frames at least.
     #[must_use]
     pub const fn burst_for(rate: u64) -> u64 {
@@ -52,12 +66,14 @@ impl Spec {
             hosts: 8,
             rate: 1_000_000_000,
             buffer: 96_000,
+            limited: true,
             burst: Self::burst_for(1_000_000_000),
             offloads: false,
             rto_min: None,
             initial_window: None,
             delayed_ack: false,
             mark: None,
+            rtts: Vec::new(),
         }
     }
 
@@ -84,6 +100,21 @@ impl Spec {
         if self.initial_window.is_some_and(|w| !(1..=1000).contains(&w)) {
             return complain("an initial window has 1 to 1000 segments".into());
         }
+        if self.mark.is_some() && !self.limited {
+            return complain("a port without a limit has no queue to mark by: give it a rate".into());
+        }
+        if !self.rtts.is_empty() && self.rtts.len() != self.hosts {
+            return complain(format!(
+                "{} base round-trip times for {} sender hosts: give each host one",
+                self.rtts.len(),
+                self.hosts
+            ));
+        }
+        if let Some(rtt) = self.rtts.iter().find(|rtt| **rtt > LONGEST_RTT) {
+            return complain(format!(
+                "a base round-trip time of {rtt:?}: the lab's delay line holds frames for at most 10s"
+            ));
+        }
         if self.rto_min.is_some_and(|t| t < Duration::from_millis(1) || t > Duration::from_secs(120)) {
             return complain("the floor of the retransmission timeout is 1ms to 120s".into());
         }
@@ -107,6 +138,9 @@ mod tests {
             Spec { mark: Some(96_000), ..base.clone() },
             Spec { initial_window: Some(0), ..base.clone() },
             Spec { rto_min: Some(Duration::ZERO), ..base.clone() },
+            Spec { rtts: vec![Duration::ZERO; 7], ..base.clone() },
+            Spec { rtts: vec![Duration::from_secs(11); 8], ..base.clone() },
+            Spec { limited: false, mark: Some(30_000), ..base.clone() },
         ] {
             assert!(matches!(bad.check(), Err(TestbedError::Config(_))), "{bad:?}");
         }

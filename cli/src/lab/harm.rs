@@ -1,0 +1,138 @@
+//! `ackgate lab harm`: where a guard harms, case by case.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+use ackgate_lab::harm::{self, HarmConfig, Kind, RowReport};
+use ackgate_lab::testbed;
+use clap::{Args, ValueEnum};
+
+use crate::exit::{Harmed, Refused};
+use crate::table::print_json;
+
+/// Its arguments.
+#[derive(Args)]
+pub(crate) struct Harm {
+    /// Guards to hold against none.
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Guard::Credit, Guard::CreditAuto, Guard::Pac, Guard::PacPublished])]
+    guard: Vec<Guard>,
+    /// Pairs of each row, guarded and unguarded. A row whose pairs disagree gets up to three times as many.
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
+    pairs: u32,
+    /// Rows to measure: their names, or how these begin. All unless given.
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    row: Vec<String>,
+    /// List the rows, and measure nothing.
+    #[arg(long)]
+    list: bool,
+    /// Print one JSON object instead of a table.
+    #[arg(long)]
+    json: bool,
+    /// Another program than this one to guard with; it is called as `ackgate run` is.
+    #[arg(long, value_name = "PROGRAM", hide = true)]
+    guard_program: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Guard {
+    /// Exact credit, told buffer and rate.
+    Credit,
+    /// Exact credit that finds its budget.
+    CreditAuto,
+    /// Proactive ACK Control with requests, long turns and bounded windows.
+    Pac,
+    /// Proactive ACK Control as published; where it harms, that is the scheme's own nature.
+    PacPublished,
+}
+
+impl Guard {
+    const fn kind(self) -> Kind {
+        match self {
+            Self::Credit => Kind::Credit,
+            Self::CreditAuto => Kind::CreditAuto,
+            Self::Pac => Kind::Pac,
+            Self::PacPublished => Kind::PacPublished,
+        }
+    }
+}
+
+/// Runs and prints it.
+pub(super) fn run(args: &Harm) -> anyhow::Result<()> {
+    let rows = harm::choose(&args.row).map_err(|problem| Refused(anyhow::anyhow!("--row: {problem}")))?;
+    let mut out = io::stdout();
+    if args.list {
+        for row in rows {
+            writeln!(out, "{:<22} {:>5}  {}", row.name, row.unit.symbol(), row.what)?;
+        }
+        return Ok(());
+    }
+    testbed::require_privilege()?;
+    let stop = crate::stop::on_signals()?;
+    let config = HarmConfig {
+        guards: args.guard.iter().map(|guard| guard.kind()).collect(),
+        pairs: args.pairs,
+        rows: args.row.clone(),
+        program: args.guard_program.clone(),
+    };
+    if !args.json {
+        writeln!(
+            out,
+            "{:<22} {:<13} {:>10} {:>10} {:<5} {:>6} {:>13}  verdict",
+            "row", "guard", "unguarded", "guarded", "", "worth", "quartiles"
+        )?;
+    }
+    let mut broken = None;
+    let report = harm::run_harm(&config, &stop, |row| {
+        if !args.json
+            && let Err(error) = line(&mut out, row)
+        {
+            broken = Some(error);
+        }
+    })?;
+    if let Some(error) = broken {
+        return Err(error.into());
+    }
+    if args.json {
+        print_json(&report)?;
+    }
+    match report.harmed().count() {
+        0 => Ok(()),
+        count => Err(Harmed(count).into()),
+    }
+}
+
+/// A row of the table.
+fn line(out: &mut impl Write, row: &RowReport) -> io::Result<()> {
+    let Some(found) = &row.comparison else {
+        let message = row.message.as_deref().unwrap_or("it measured nothing");
+        return writeln!(out, "{:<22} {:<13} {}: {message}", row.row, row.guard, row.verdict.text());
+    };
+    let quartiles = format!("{:.2}..{:.2}", found.ratio.lower_quartile, found.ratio.upper_quartile);
+    write!(
+        out,
+        "{:<22} {:<13} {:>10} {:>10} {:<5} {:>6.2} {quartiles:>13}  {}",
+        row.row,
+        row.guard,
+        figure(found.unguarded),
+        figure(found.guarded),
+        row.unit.symbol(),
+        found.ratio.median,
+        row.verdict.text()
+    )?;
+    if found.stalls > 0 {
+        write!(out, " ({} of {} runs under 40 %)", found.stalls, found.pairs.len())?;
+    }
+    if let Some(message) = &row.message {
+        write!(out, " ({message})")?;
+    }
+    writeln!(out)
+}
+
+/// Four digits that tell something.
+fn figure(value: f64) -> String {
+    match value {
+        v if v >= 100.0 => format!("{v:.0}"),
+        v if v >= 10.0 => format!("{v:.1}"),
+        v => format!("{v:.2}"),
+    }
+}

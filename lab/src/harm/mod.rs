@@ -1,0 +1,309 @@
+//! Where does a guard harm? One table: every row is a case that a guard should leave alone or make better, measured with the
+//! guard over without it, in pairs whose order turns (ABBA), with a verdict.
+//!
+//! A row is data ([`Row`]) and a runner in a file of its own; [`rows`] lists them all.
+
+mod churn;
+mod exchanges;
+mod flood;
+mod forge;
+mod forged;
+mod long;
+mod marks;
+mod mptcp;
+mod oneway;
+mod requests;
+mod rounds;
+mod row;
+mod signed;
+mod simulated;
+mod streams;
+mod variants;
+mod verdict;
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use serde::Serialize;
+
+use crate::guard::GuardConfig;
+use crate::machine::Machine;
+pub use row::{Row, RowError, Unit};
+pub use verdict::{Comparison, Verdict};
+
+/// A guard of the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Exact credit that is told buffer and rate.
+    Credit,
+    /// Exact credit that finds its budget.
+    CreditAuto,
+    /// PAC with requests, long turns and bounded windows.
+    Pac,
+    /// PAC as published.
+    PacPublished,
+}
+
+impl Kind {
+    /// Its name in the table.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Credit => "credit",
+            Self::CreditAuto => "credit-auto",
+            Self::Pac => "pac",
+            Self::PacPublished => "pac-published",
+        }
+    }
+
+    /// What `ackgate run --guard` and the simulator call it.
+    const fn policy(self) -> &'static str {
+        match self {
+            Self::Credit | Self::CreditAuto => "credit",
+            Self::Pac => "pac",
+            Self::PacPublished => "pac-published",
+        }
+    }
+
+    /// Whether harm is the scheme's own nature: it is run as its authors describe it, and stays so.
+    const fn as_published(self) -> bool {
+        matches!(self, Self::PacPublished)
+    }
+
+    fn config(self, program: Option<PathBuf>) -> GuardConfig {
+        let extra = if self == Self::CreditAuto { vec!["--buffer".into(), "auto".into()] } else { Vec::new() };
+        GuardConfig { program, policy: self.policy().into(), max_hold: None, extra }
+    }
+}
+
+/// What to measure.
+#[derive(Clone, Debug)]
+pub struct HarmConfig {
+    /// Guards to hold against none.
+    pub guards: Vec<Kind>,
+    /// Pairs of each row. A row whose verdict they do not tell gets up to [`MOST_TIMES`] as many.
+    pub pairs: u32,
+    /// Names of the rows, or beginnings of names; none for all.
+    pub rows: Vec<String>,
+    /// Another program than this one to guard with.
+    pub program: Option<PathBuf>,
+}
+
+/// How many times `pairs` a row is measured at most.
+pub const MOST_TIMES: u32 = 3;
+
+/// A row's result under one guard.
+#[derive(Clone, Debug, Serialize)]
+pub struct RowReport {
+    /// The row's name.
+    pub row: &'static str,
+    /// What happens in it.
+    pub what: &'static str,
+    /// What was measured.
+    pub unit: Unit,
+    /// The guard's name.
+    pub guard: &'static str,
+    /// The comparison; `None` where there is none, for the reason in `message`.
+    #[serde(flatten)]
+    pub comparison: Option<Comparison>,
+    /// The verdict.
+    pub verdict: Verdict,
+    /// Why the row was skipped, or what went wrong.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+}
+
+/// The whole table.
+#[derive(Clone, Debug, Serialize)]
+pub struct HarmReport {
+    /// Every row under every guard.
+    pub rows: Vec<RowReport>,
+    /// What it was measured on.
+    pub machine: Machine,
+}
+
+impl HarmReport {
+    /// Rows in which a guard of ours harms, or breaks what works without it.
+    pub fn harmed(&self) -> impl Iterator<Item = &RowReport> {
+        self.rows.iter().filter(|row| matches!(row.verdict, Verdict::Harm | Verdict::Failed))
+    }
+}
+
+/// All rows, in the order of the table.
+pub fn rows() -> impl Iterator<Item = &'static Row> {
+    let files = [
+        long::ROWS,
+        rounds::ROWS,
+        variants::ROWS,
+        signed::ROWS,
+        forged::ROWS,
+        requests::ROWS,
+        oneway::ROWS,
+        marks::ROWS,
+        mptcp::ROWS,
+        churn::ROWS,
+        flood::ROWS,
+        simulated::ROWS,
+    ];
+    files.into_iter().flatten()
+}
+
+/// The rows of these names, or whose names begin so; all where none is given.
+///
+/// # Errors
+/// A name that fits no row.
+pub fn choose(names: &[String]) -> Result<Vec<&'static Row>, String> {
+    if let Some(unknown) = names.iter().find(|name| !rows().any(|row| row.name.starts_with(name.as_str()))) {
+        return Err(format!("no row is called `{unknown}`, or begins so: --list shows them"));
+    }
+    let exact = |name: &String| rows().any(|row| row.name == name.as_str());
+    let chosen = |row: &&Row| {
+        names.is_empty()
+            || names
+                .iter()
+                .any(|name| if exact(name) { row.name == name.as_str() } else { row.name.starts_with(name.as_str()) })
+    };
+    Ok(rows().filter(chosen).collect())
+}
+
+/// Measures the table; `tell` hears of each row's results as they come.
+///
+/// # Errors
+/// [`RowError::Stopped`] when `stop` is set, and a name in `config.rows` that fits no row. What goes wrong within a row is
+/// told in its report.
+pub fn run_harm(
+    config: &HarmConfig,
+    stop: &AtomicBool,
+    mut tell: impl FnMut(&RowReport),
+) -> Result<HarmReport, RowError> {
+    let guards: Vec<(Kind, GuardConfig)> =
+        config.guards.iter().map(|&kind| (kind, kind.config(config.program.clone()))).collect();
+    let mut reports = Vec::new();
+    for row in choose(&config.rows).map_err(RowError::Impossible)? {
+        for report in measure_row(row, &guards, config.pairs, stop)? {
+            tell(&report);
+            reports.push(report);
+        }
+    }
+    Ok(HarmReport { rows: reports, machine: Machine::this() })
+}
+
+/// One guard's part of a row while it is measured.
+struct Part<'a> {
+    kind: Kind,
+    config: &'a GuardConfig,
+    values: Vec<(f64, f64)>,
+    failed: Option<String>,
+}
+
+/// A row under every guard. An unguarded run and one with each guard stand next to each other; their order turns.
+fn measure_row(
+    row: &'static Row,
+    guards: &[(Kind, GuardConfig)],
+    pairs: u32,
+    stop: &AtomicBool,
+) -> Result<Vec<RowReport>, RowError> {
+    let mut parts: Vec<Part<'_>> =
+        guards.iter().map(|(kind, config)| Part { kind: *kind, config, values: Vec::new(), failed: None }).collect();
+    for index in 0..pairs * MOST_TIMES {
+        let open: Vec<&mut Part<'_>> =
+            parts.iter_mut().filter(|part| part.failed.is_none() && (index < pairs || part.undecided(row))).collect();
+        if open.is_empty() {
+            break;
+        }
+        match measure_once(row, open, index, stop) {
+            Ok(()) => {}
+            Err(RowError::Stopped) => return Err(RowError::Stopped),
+            // Without a guard it does not work either: the row tells nothing about guards.
+            Err(error) => {
+                let report = |part: Part<'_>| part.skipped(row, error.to_string());
+                return Ok(parts.into_iter().map(report).collect());
+            }
+        }
+    }
+    Ok(parts.into_iter().map(|part| part.report(row)).collect())
+}
+
+/// One unguarded measurement and one with each guard, guards first in every other pair. An error is the unguarded run's; a
+/// guard's is kept in its part.
+fn measure_once(row: &Row, parts: Vec<&mut Part<'_>>, index: u32, stop: &AtomicBool) -> Result<(), RowError> {
+    let bare = || row.measure.measure(&row::Bench { kind: None, guard: None, index, stop });
+    let mut unguarded = if index % 2 == 1 { None } else { Some(bare()?) };
+    let mut guarded = Vec::new();
+    for part in parts {
+        if stop.load(Ordering::Relaxed) {
+            return Err(RowError::Stopped);
+        }
+        match row.measure.measure(&row::Bench { kind: Some(part.kind), guard: Some(part.config), index, stop }) {
+            Ok(value) => guarded.push((part, value)),
+            Err(error @ (RowError::Stopped | RowError::Impossible(_))) => return Err(error),
+            Err(error) => part.failed = Some(error.to_string()),
+        }
+    }
+    if unguarded.is_none() {
+        unguarded = Some(bare()?);
+    }
+    for (part, value) in guarded {
+        part.values.extend(unguarded.map(|unguarded| (unguarded, value)));
+    }
+    Ok(())
+}
+
+impl Part<'_> {
+    fn undecided(&self, row: &Row) -> bool {
+        Comparison::of(row.unit, &self.values).is_none_or(|comparison| comparison.is_undecided())
+    }
+
+    fn report(self, row: &'static Row) -> RowReport {
+        let comparison = Comparison::of(row.unit, &self.values);
+        let verdict = match (&self.failed, &comparison) {
+            (Some(_), _) if self.kind.as_published() => Verdict::Published,
+            (Some(_), _) | (None, None) => Verdict::Failed,
+            (None, Some(comparison)) if !comparison.is_harm() => Verdict::Ok,
+            _ if self.kind.as_published() => Verdict::Published,
+            _ => Verdict::Harm,
+        };
+        self.into_report(row, comparison, verdict)
+    }
+
+    fn skipped(mut self, row: &'static Row, reason: String) -> RowReport {
+        self.failed = Some(reason);
+        self.into_report(row, None, Verdict::Skipped)
+    }
+
+    fn into_report(self, row: &'static Row, comparison: Option<Comparison>, verdict: Verdict) -> RowReport {
+        RowReport {
+            row: row.name,
+            what: row.what,
+            unit: row.unit,
+            guard: self.kind.name(),
+            comparison,
+            verdict,
+            message: self.failed,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_have_names_of_their_own() {
+        let mut seen = std::collections::HashSet::new();
+        assert!(rows().all(|row| seen.insert(row.name)));
+    }
+
+    #[test]
+    fn rows_are_chosen_by_name_or_beginning() {
+        let names = |names: &[&str]| {
+            let names: Vec<String> = names.iter().map(|&name| name.into()).collect();
+            choose(&names).map(|rows| rows.iter().map(|row| row.name).collect::<Vec<_>>())
+        };
+        assert_eq!(names(&["md5"]), Ok(vec!["md5"]));
+        assert_eq!(names(&["forged"]).map(|rows| rows.len()), Ok(4));
+        assert_eq!(names(&["incast-6", "md5"]), Ok(vec!["incast-64", "md5"]));
+        assert_eq!(names(&[]).map(|rows| rows.len()), Ok(rows().count()));
+        assert!(names(&["md6"]).is_err_and(|error| error.contains("md6")));
+    }
+}

@@ -1,0 +1,81 @@
+//! Incast rounds, alone, as what other rows disturb or are disturbed by.
+
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use super::row::{Bench, Measure, Row, RowError, Unit, end, spec};
+use super::streams::megabits;
+use crate::incast::{Lab, LabError};
+use crate::load::pull::{PullConfig, Start, Volume};
+use crate::load::{LoadError, PORT};
+use crate::testbed::Testbed;
+
+/// Barrier-synchronised rounds on kept connections.
+#[derive(Clone, Copy)]
+pub(super) struct Rounds {
+    pub(super) connections: usize,
+    pub(super) bytes: u64,
+    pub(super) rounds: u32,
+    pub(super) limit: Duration,
+}
+
+/// 64 senders of 64 KB each, ten times, given four seconds.
+pub(super) const TEN: Rounds = Rounds { connections: 64, bytes: 64_000, rounds: 10, limit: Duration::from_secs(4) };
+
+impl Rounds {
+    /// Payload over time in megabits per second, the round that stood still when the time was over included.
+    pub(super) fn mbps(&self, lab: &Lab, bench: &Bench<'_>) -> Result<f64, RowError> {
+        let hosts = lab.testbed().spec().hosts;
+        let config = PullConfig {
+            servers: (0..hosts).map(|k| SocketAddr::new(Testbed::sender_address(k, false), PORT)).collect(),
+            connections: self.connections,
+            volume: Volume::PerConnection(self.bytes),
+            rounds: self.rounds,
+            warmup: 1,
+            start: Start::Pull,
+            fresh: false,
+            cc: Some("cubic".into()),
+            own_cc: None,
+            mss: None,
+            quickack: false,
+            pace: None,
+            deadline: self.limit,
+        };
+        let began = Instant::now();
+        match lab.load(config, bench.stop, |_| {}) {
+            Ok(report) if report.rounds < report.rounds_asked => Ok(megabits(report.bytes, began.elapsed())),
+            Ok(report) => Ok(report.goodput_mbps),
+            Err(LabError::Load(LoadError::Deadline { .. })) => Ok(0.0),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+struct Incast {
+    mbps: u64,
+    rounds: Rounds,
+}
+
+pub(super) const ROWS: &[Row] = &[
+    Row {
+        name: "incast-8",
+        what: "8 senders of 64 KB, kept, 500 Mb/s",
+        unit: Unit::Mbps,
+        measure: &Incast { mbps: 500, rounds: Rounds { connections: 8, rounds: 40, ..TEN } },
+    },
+    Row {
+        name: "incast-64",
+        what: "64 senders of 64 KB, kept, 500 Mb/s",
+        unit: Unit::Mbps,
+        measure: &Incast { mbps: 500, rounds: TEN },
+    },
+];
+
+impl Measure for Incast {
+    fn measure(&self, bench: &Bench<'_>) -> Result<f64, RowError> {
+        let (lab, guard) = bench.lab(spec(8, self.mbps))?;
+        let mbps = self.rounds.mbps(&lab, bench)?;
+        end(guard)?;
+        Ok(mbps)
+    }
+}
