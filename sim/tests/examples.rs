@@ -47,7 +47,19 @@ fn the_manual_names_every_key_and_figure() {
         assert!(quoted(name), "`{}` is not in docs/simulating.md", key.path);
         // What a scheme takes stands in one line, without its ranges.
         let table = key.path.split('.').next().unwrap_or_default();
-        let tables = ["network", "switch", "host", "tcp", "workload", "background", "senders", "rounds", "time_limit"];
+        let tables = [
+            "network",
+            "switch",
+            "host",
+            "tcp",
+            "workload",
+            "group",
+            "background",
+            "senders",
+            "rounds",
+            "time_limit",
+            "warm_up",
+        ];
         if let Some(range) = key.range.filter(|_| tables.contains(&table)) {
             let told = |line: &str| line.contains(&format!("`{name}`")) && line.contains(&range);
             assert!(manual.lines().any(told), "docs/simulating.md does not say that `{}` is {range}", key.path);

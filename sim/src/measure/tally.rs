@@ -93,7 +93,7 @@ impl Tally {
     }
 
     pub(crate) fn end(&mut self, now: Ps, channels: &mut [Channel], bottleneck: u32, last_hops: &[u32]) {
-        if self.end.is_none() {
+        if self.end.is_none() && !self.is_warming_up() {
             self.end = Some(self.snapshot(now, channels, bottleneck, last_hops));
         }
     }

@@ -217,6 +217,12 @@ impl Channel {
         Some(Offer { start, arrival: self.free_at + self.delay, leaves: start })
     }
 
+    /// When all that it has taken has left.
+    #[must_use]
+    pub fn busy_until(&self) -> Ps {
+        self.free_at
+    }
+
     /// Whether a frame that [`send_at_once`](Self::send_at_once) does not send only has to [`wait`](Self::wait).
     #[inline]
     #[must_use]

@@ -84,6 +84,8 @@ impl Packet {
     pub const RETRANSMISSION: u8 = 8;
     /// A scheme's probe: IP alone, no TCP.
     pub const PROBE: u8 = 16;
+    /// The next segment follows at once, as one burst with this (TSO).
+    pub const MORE: u8 = 32;
     /// Is in the slab's free list.
     const FREE: u8 = 128;
 

@@ -104,7 +104,7 @@ pub(super) fn check(scenario: &Scenario) -> Checked {
     span("warm_up", scenario.warm_up)?;
     if scenario.warm_up >= scenario.time_limit {
         let problem =
-            format!("{} leave nothing to be measured before time_limit, {}", scenario.warm_up, scenario.time_limit);
+            format!("{} leaves nothing to be measured before time_limit, {}", scenario.warm_up, scenario.time_limit);
         return refuse("warm_up", problem);
     }
     Ok(())
@@ -316,6 +316,11 @@ fn host(scenario: &Scenario) -> Checked {
     span("host.delay", host.delay)?;
     span("host.jitter", host.jitter)?;
     span("host.timer_jitter", host.timer_jitter)?;
+    span("host.burst_time", host.burst_time)?;
+    host.tso.map_or(Ok(()), |segments| whole("host.tso", segments))?;
+    if host.gro && host.tso.is_none() {
+        return refuse("host.gro", "bursts arrive where bursts are sent: set host.tso");
+    }
     capacity("host.nic_queue", host.nic_queue, full_frame(scenario))
 }
 

@@ -67,6 +67,9 @@ const RANGES: &[(&str, Range)] = &[
     ("host.jitter", SECOND),
     ("host.timer_jitter", SECOND),
     ("host.nic_queue", QUEUE),
+    // Linux: 64 KiB, or 17 fragments of 32 KiB.
+    ("host.tso", Whole(1, 400)),
+    ("host.burst_time", SECOND),
     ("tcp.mss", MSS),
     ("tcp.initial_window", WINDOW),
     ("tcp.initial_ssthresh", Whole(1, 1_000_000)),

@@ -186,10 +186,29 @@ pub struct Host {
     pub timer_jitter: Span,
     /// Transmit queue of the host's interface. A sender's own bursts wait in it.
     pub nic_queue: Capacity,
+    /// Segments that leave TCP as one burst at most, as segmentation offload (TSO) has it; each by itself when absent.
+    pub tso: Option<u32>,
+    /// Whether a burst that arrives is acknowledged as a whole (GRO).
+    pub gro: bool,
+    /// Processor time of each burst, whatever its length, where it is sent and where it arrives; of an ACK, too.
+    #[serde(deserialize_with = "human::span")]
+    pub burst_time: Span,
+    /// Whether TCP keeps no more than two bursts of a connection, or a millisecond of its rate, in its host's queues (TCP small
+    /// queues).
+    pub small_queues: bool,
 }
 
 impl Default for Host {
     fn default() -> Self {
-        Self { delay: Span::ZERO, jitter: Span::ZERO, timer_jitter: Span::ZERO, nic_queue: Capacity::Unlimited }
+        Self {
+            delay: Span::ZERO,
+            jitter: Span::ZERO,
+            timer_jitter: Span::ZERO,
+            nic_queue: Capacity::Unlimited,
+            tso: None,
+            gro: false,
+            burst_time: Span::ZERO,
+            small_queues: false,
+        }
     }
 }

@@ -42,6 +42,8 @@ pub struct TcpConfig {
     pub push_bursts: bool,
     /// How long an ACK may wait for a second segment; `None` when each segment is acknowledged at once.
     pub delayed_ack: Option<Ps>,
+    /// Whether the ACK of a segment waits for the rest of its burst (GRO).
+    pub gro: bool,
     /// Whether some are sent at once nevertheless, as in Linux.
     pub quickack: bool,
     /// Whether it waits only as long as the time between segments suggests.
@@ -134,6 +136,7 @@ impl TcpConfig {
             probe_ack_delay: tcp.probe_ack_delay.or(tcp.delayed_ack).map_or(Ps::ZERO, Ps::from_span),
             push_bursts: tcp.push_bursts,
             delayed_ack: tcp.delayed_ack.map(Ps::from_span),
+            gro: scenario.host.gro,
             quickack: tcp.quickack,
             delayed_ack_adaptive: tcp.delayed_ack_adaptive,
             spurious: match tcp.spurious {

@@ -205,6 +205,11 @@ impl Endpoint {
             && self.sender.is_quiet(config)
     }
 
+    /// Whether the peer is to be told something now, with data or without.
+    pub(crate) fn owes_ack(&self) -> bool {
+        self.state != State::Established || self.receiver.ack_now || self.receiver.early_ack_now
+    }
+
     /// Whether another segment may follow the one just polled. Nothing follows an ACK that goes alone: it went because
     /// there was no data to send; unless it was early, or asking for data again may have another answer.
     #[inline]

@@ -89,6 +89,9 @@ const QUICK_ACKS: u8 = 16;
 /// TCP_ATO_MIN of Linux: data that follows received data within this is an answer.
 const ANSWER_WITHIN: Ps = Ps::millis(40);
 
+/// A burst whose end does not come is taken for whole after this.
+const GRO_WAIT: Ps = Ps::micros(50);
+
 impl Receiver {
     pub(super) fn new() -> Self {
         Self {
@@ -158,6 +161,10 @@ impl Receiver {
             self.ack_now = true;
         }
         self.unacked = self.unacked.saturating_add(1);
+        if config.gro && packet.is(Packet::MORE) && !self.ack_now {
+            self.ack_deadline = self.ack_deadline.min(now + GRO_WAIT);
+            return readable;
+        }
         match config.delayed_ack {
             Some(longest) if !filled && !quick && self.unacked < 2 && !self.ack_now => {
                 let delay = if config.delayed_ack_adaptive {

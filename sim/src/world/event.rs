@@ -30,6 +30,8 @@ pub(crate) enum Event {
     Group = 8,
     /// The warm-up is over.
     Measure = 9,
+    /// An endpoint's host has room for more of it (TCP small queues).
+    Wake = 10,
 }
 
 const INDEX_BITS: u32 = 28;
@@ -83,6 +85,7 @@ impl<O: Observer> World<'_, O> {
             e if e == Event::Write as u32 => self.write_at_rate(index),
             e if e == Event::Open as u32 => self.open(index),
             e if e == Event::Measure as u32 => self.measure(),
+            e if e == Event::Wake as u32 => self.wake(index),
             _ => self.step_group(index),
         }
     }

@@ -101,7 +101,11 @@ impl<O: Observer> World<'_, O> {
     /// Sends all that an endpoint may send now, and sets its timer.
     #[inline]
     pub(crate) fn output(&mut self, e: usize) {
-        while self.transmit(e) {}
+        if self.offload.is_none() {
+            while self.transmit(e) {}
+        } else {
+            self.output_in_bursts(e);
+        }
         let endpoint = &mut self.endpoints[e];
         let deadline = endpoint.deadline();
         if deadline < endpoint.timer_at {
@@ -113,16 +117,31 @@ impl<O: Observer> World<'_, O> {
     /// Sends an endpoint's next segment, if it may send one now; returns whether there may be another.
     #[inline]
     fn transmit(&mut self, e: usize) -> bool {
+        let Some((handle, more)) = self.poll_packet(e) else { return false };
+        self.emit_polled(e, handle);
+        more
+    }
+
+    /// Hands an endpoint's packet to the shim and the network.
+    #[inline(always)]
+    pub(super) fn emit_polled(&mut self, e: usize, handle: u32) {
+        let Connection { shim, known_as, .. } = self.connections[e / 2];
+        self.emit(handle, shim[e & 1], known_as[e & 1]);
+    }
+
+    /// An endpoint's next segment, if it may send one now, and whether there may be another.
+    #[inline(always)]
+    pub(super) fn poll_packet(&mut self, e: usize) -> Option<(u32, bool)> {
         let endpoint = &mut self.endpoints[e];
         let connection = &mut self.connections[e / 2];
         let config = &self.configs[usize::from(connection.party)];
         if endpoint.is_quiet(config) {
-            return false;
+            return None;
         }
         let from = if e & 1 == 0 { Side::Sender } else { Side::Receiver };
         let packet = self.slab.vacant();
         if !endpoint.poll_transmit(self.now, config, &mut self.random.timeout, packet) {
-            return false;
+            return None;
         }
         let more = endpoint.has_more_after(packet);
         packet.flow = (e / 2) as u32;
@@ -130,7 +149,6 @@ impl<O: Observer> World<'_, O> {
         packet.life = connection.life;
         packet.hop = connection.path[from as usize];
         connection.alive[from as usize] += 1;
-        let (shim, known_as) = (connection.shim[from as usize], connection.known_as[from as usize]);
         let handle = self.slab.claim();
         if self.look_ahead {
             self.slab.prefetch_vacant();
@@ -138,8 +156,7 @@ impl<O: Observer> World<'_, O> {
                 prefetch_all(&self.endpoints, e ^ 1, ENDPOINT_LINES);
             }
         }
-        self.emit(handle, shim, known_as);
-        more
+        Some((handle, more))
     }
 
     /// An endpoint's timer event: perhaps its deadline has moved on since.

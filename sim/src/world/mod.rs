@@ -7,6 +7,7 @@
 mod connection;
 mod event;
 mod host;
+mod offload;
 mod pause;
 mod slot;
 mod transit;
@@ -31,6 +32,7 @@ use connection::Connection;
 pub(crate) use connection::endpoint;
 pub(crate) use event::Event;
 use event::MAX_CONNECTIONS;
+use offload::Offload;
 use pause::Line;
 use transit::Pool;
 
@@ -105,6 +107,8 @@ pub(crate) struct World<'a, O> {
     host_jitter: Ps,
     /// The same by host, where hosts differ; else empty.
     own_jitter: Vec<Ps>,
+    /// What limits hosts; `None` when nothing does.
+    offload: Option<Box<Offload>>,
     /// There are more connections than caches hold near by: what will be needed is asked for ahead.
     look_ahead: bool,
     trailer: u8,
@@ -175,6 +179,7 @@ impl<'a, O: Observer> World<'a, O> {
             host_delay: Ps::from_span(scenario.host.delay),
             host_jitter: Ps::from_span(scenario.host.jitter),
             own_jitter: plan.jitter.iter().map(|jitter| Ps::from_span(*jitter)).collect(),
+            offload: Offload::new(scenario, plan.hosts).map(Box::new),
             look_ahead,
             trailer: if scenario.network.framing.in_buffer() >= 18 { 4 } else { 0 },
             bottleneck: plan.bottleneck,

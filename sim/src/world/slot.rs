@@ -16,7 +16,7 @@ impl<O: Observer> World<'_, O> {
     pub(super) fn emit(&mut self, handle: u32, shim: u32, known_as: FlowId) {
         self.tally.sent += 1;
         if shim == NIL {
-            self.inject(self.now, handle);
+            self.leave(handle);
             return;
         }
         self.offer_to_shim(handle, shim, known_as);
@@ -35,7 +35,7 @@ impl<O: Observer> World<'_, O> {
         match verdict {
             Verdict::Pass(edit) => {
                 apply(edit, &mut self.slab[handle]);
-                self.inject_now(handle);
+                self.leave_now(handle);
             }
             Verdict::Discard => {
                 let channel = self.paths[self.slab[handle].hop as usize].channel;
@@ -118,7 +118,7 @@ impl<O: Observer> World<'_, O> {
                     let packet = &mut self.slab[handle];
                     apply(edit, packet);
                     self.tally.hold_time.record((self.now - packet.arrival).0 / 1_000);
-                    self.inject_now(handle);
+                    self.leave_now(handle);
                 }
                 Action::Discard(PacketId(handle)) => {
                     self.let_go(host, handle);
@@ -146,7 +146,7 @@ impl<O: Observer> World<'_, O> {
         self.tally.sent += 1;
         self.connections[flow].alive[packet.from as usize] += 1;
         let sent_on = self.slab.insert(packet);
-        self.inject_now(sent_on);
+        self.leave_now(sent_on);
     }
 
     /// Sends a scheme's probe along a flow's path.
@@ -160,7 +160,7 @@ impl<O: Observer> World<'_, O> {
         self.tally.sent += 1;
         let packet = Packet { flow, from, hop, header, bits, life: connection.life, ..Packet::default() };
         let handle = self.slab.insert(packet);
-        self.inject_now(handle);
+        self.leave_now(handle);
     }
 
     pub(super) fn shim_timer(&mut self, host: u32) {

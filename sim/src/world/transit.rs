@@ -99,6 +99,9 @@ impl<O: Observer> World<'_, O> {
                 if then == Then::Host {
                     let jitter = self.own_jitter.get(index as usize / 2).unwrap_or(&self.host_jitter);
                     arrival += self.host_delay + Ps(self.random.processing.up_to(jitter.0));
+                    if let Some(offload) = &mut self.offload {
+                        arrival = offload.received(arrival, index / 2, &self.slab[handle]);
+                    }
                     event = Event::Deliver;
                 }
                 match channel.append(handle) {

@@ -249,6 +249,31 @@ impl Sender {
         false
     }
 
+    /// What it sends within a time, by its congestion window and round-trip time, a fifth added as in Linux's pacing rate.
+    pub(crate) fn bytes_in(&self, time: Ps) -> u64 {
+        let srtt = u128::from(self.srtt().0.max(1));
+        let bytes = u128::from(self.window.cwnd) * u128::from(time.0) * 6 / (5 * srtt);
+        u64::try_from(bytes).unwrap_or(u64::MAX)
+    }
+
+    /// Whether to wait for more room than there is, so that what is sent makes a burst of `segments` or of a third of the
+    /// window, as Linux does (`tcp_tso_should_defer`): more ACKs are on their way. Repairs and the end of the data never wait.
+    pub(crate) fn defers(&mut self, segments: u32, mss: u32) -> bool {
+        if self.phase != Phase::Open || self.tail_due || self.nxt == self.una || self.nxt < self.max || self.dupacks > 0
+        {
+            return false;
+        }
+        let window = u64::from(self.window.cwnd).min(self.right.saturating_sub(self.una));
+        let room = window.saturating_sub(self.nxt - self.una);
+        let burst = (u64::from(segments) * u64::from(mss)).min(window / 3);
+        let waits = room < burst && room < self.limit() - self.nxt;
+        if waits {
+            // The window is what limits: it may grow.
+            self.limited = self.nxt;
+        }
+        waits
+    }
+
     /// How long the timer runs from one (re)start on, backoff included.
     pub(crate) fn timeout(&self) -> Ps {
         self.timeout
