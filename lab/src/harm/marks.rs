@@ -9,7 +9,7 @@ use std::time::Duration;
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{TC_EGRESS, TcHookBuilder};
 
-use super::rounds::TEN;
+use super::rounds::{HOSTS, TEN};
 use super::row::{Bench, Measure, Row, RowError, Unit, end, io_error, spec};
 use super::streams::{PORT, open, plain};
 use crate::bpf::CeSkelBuilder;
@@ -31,7 +31,7 @@ pub(super) const ROWS: &[Row] = &[Row {
 
 impl Measure for Marks {
     fn measure(&self, bench: &Bench<'_>) -> Result<f64, RowError> {
-        let (lab, guard) = bench.lab(spec(8, 500))?;
+        let (lab, guard) = bench.lab(spec(HOSTS, 500))?;
         mark(&lab.testbed().sender(0))?;
         let pairs = open(lab.testbed(), 1, &plain)?;
         let stop = Arc::new(AtomicBool::new(false));
@@ -46,7 +46,7 @@ impl Measure for Marks {
                 });
                 scope.spawn(|| std::io::copy(&mut &pair.receiver, &mut std::io::sink()));
             }
-            let mbps = bench.sleep(Duration::from_millis(500)).and_then(|()| TEN.mbps(&lab, bench));
+            let mbps = bench.sleep(Duration::from_millis(500)).and_then(|()| TEN.mbps(&lab, HOSTS, bench));
             stop.store(true, Ordering::Relaxed);
             mbps
         })?;

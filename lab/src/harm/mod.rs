@@ -8,8 +8,10 @@ mod exchanges;
 mod flood;
 mod forge;
 mod forged;
+mod frozen;
 mod long;
 mod marks;
+mod mixed;
 mod mptcp;
 mod oneway;
 mod requests;
@@ -134,9 +136,11 @@ pub fn rows() -> impl Iterator<Item = &'static Row> {
     let files = [
         long::ROWS,
         rounds::ROWS,
+        mixed::ROWS,
         variants::ROWS,
         signed::ROWS,
         forged::ROWS,
+        frozen::ROWS,
         requests::ROWS,
         oneway::ROWS,
         marks::ROWS,
