@@ -233,9 +233,9 @@ fn a_guard_that_ends_is_no_harmless_guard() {
     if !privileged("a_guard_that_ends_is_no_harmless_guard") {
         return;
     }
-    let (code, report) = harm("forged-rst", "(sleep 0.1; kill -9 $$) &");
+    let (code, report) = harm("long-0ms", "(sleep 0.5; kill -9 $$) &");
     assert_eq!((code, &report["rows"][0]["verdict"]), (Some(1), &"failed".into()), "{report}");
-    assert!(report["rows"][0]["message"].as_str().unwrap().contains("ended"), "{report}");
+    assert!(report["rows"][0]["message"].as_str().is_some_and(|message| message.contains("guard")), "{report}");
 }
 
 #[test]
