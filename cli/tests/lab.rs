@@ -154,6 +154,10 @@ fn senseless_values_exit_with_2_and_advice() {
         (&["lab", "up", "--rate", "auto"], "a --rate of its own"),
         (&["lab", "ablation", "--only", "base,ipx"], "no point called `ipx`"),
         (&["lab", "incast", "--mark-at", "96KB"], "mark below it"),
+        (&["lab", "incast", "--rtt", "3@20ms,far"], "names no number of hosts"),
+        (&["lab", "incast", "--rtt", "3@20ms", "--hosts", "4"], "give each host one"),
+        (&["lab", "up", "--rtt", "20ms"], "its delay line would end"),
+        (&["lab", "harm", "--row", "md6"], "no row is called `md6`"),
     ] {
         let output = ackgate(arguments).output().unwrap();
         assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", text(&output));
@@ -188,4 +192,82 @@ fn the_demo_writes_a_page_also_without_the_kernel() {
     assert!(text(&output).contains("Simulated, not measured"), "{}", text(&output));
     let html = std::fs::read_to_string(page).unwrap();
     assert!(html.contains("simulated") && html.matches("<polyline").count() == 4);
+}
+
+/// A guard of a few lines of shell: it says what a guard says, and does `work` in the receiver's namespace.
+fn fake_guard(folder: &Path, work: &str) -> std::path::PathBuf {
+    use std::os::unix::fs::PermissionsExt;
+    let path = folder.join("guard");
+    let script = format!(
+        "#!/bin/sh\n{work}\ntrap 'echo \"{{\\\"event\\\":\\\"summary\\\"}}\"; exit 0' INT\necho '{{\"event\":\"ready\"}}'\n\
+         while :; do sleep 0.01; done\n"
+    );
+    std::fs::write(&path, script).unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    path
+}
+
+/// One pair of a row under a fake guard.
+fn harm(row: &str, work: &str) -> (Option<i32>, serde_json::Value) {
+    let folder = tempfile::tempdir().unwrap();
+    let arguments = ["lab", "harm", "--row", row, "--guard", "credit", "--pairs", "1", "--json", "--guard-program"];
+    let output = ackgate(&arguments).arg(fake_guard(folder.path(), work)).output().unwrap();
+    let report = serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{e}: {}", text(&output)));
+    (output.status.code(), report)
+}
+
+#[test]
+fn a_guard_that_slows_acks_down_harms_and_exits_with_1() {
+    if !privileged("a_guard_that_slows_acks_down_harms_and_exits_with_1") {
+        return;
+    }
+    let slow = "tc qdisc add dev rx0 root tbf rate 100kbit burst 2kb limit 1mb";
+    let (code, report) = harm("transfer", slow);
+    let row = &report["rows"][0];
+    assert_eq!((code, &row["verdict"], &row["row"]), (Some(1), &"harm".into(), &"transfer".into()), "{report}");
+    assert!(row["ratio"]["median"].as_f64().unwrap() < 0.95 && row["unguarded"].as_f64().unwrap() > 0.0, "{report}");
+}
+
+#[test]
+fn a_guard_that_ends_is_no_harmless_guard() {
+    if !privileged("a_guard_that_ends_is_no_harmless_guard") {
+        return;
+    }
+    let (code, report) = harm("long-0ms", "(sleep 0.5; kill -9 $$) &");
+    assert_eq!((code, &report["rows"][0]["verdict"]), (Some(1), &"failed".into()), "{report}");
+    assert!(report["rows"][0]["message"].as_str().is_some_and(|message| message.contains("guard")), "{report}");
+}
+
+#[test]
+fn rows_that_need_no_kernel_are_simulated() {
+    if !privileged("rows_that_need_no_kernel_are_simulated") {
+        return;
+    }
+    let arguments = ["lab", "harm", "--row", "sim-long-250us", "--guard", "pac", "--pairs", "1"];
+    let output = ackgate(&arguments).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    assert!(text(&output).lines().any(|line| line.starts_with("sim-long-250us") && line.ends_with(" ok")));
+}
+
+#[test]
+fn the_rows_are_listed_without_privilege() {
+    let output = ackgate(&["lab", "harm", "--list", "--row", "forged,md5"]).output().unwrap();
+    assert!(output.status.success(), "{}", text(&output));
+    let names: Vec<String> =
+        text(&output).lines().filter_map(|line| line.split_whitespace().next().map(str::to_owned)).collect();
+    assert_eq!(names, ["md5", "forged-data", "forged-syn", "forged-rst", "forged-fin"]);
+}
+
+#[test]
+fn far_senders_are_far() {
+    if !privileged("far_senders_are_far") {
+        return;
+    }
+    let arguments =
+        ["lab", "incast", "-n", "3", "--bytes", "20KB", "--rounds", "2", "--rate", "100mbit", "--no-ceiling"];
+    let output = ackgate(&arguments).args(["--rtt", "2@0ms,1@40ms", "--offloads", "on", "--json"]).output().unwrap();
+    assert!(output.status.success(), "{}", text(&output));
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["hosts"], 3, "{report}");
+    assert!(report["round_ms"]["p50"].as_f64().unwrap() >= 40.0, "a round waits for the far sender: {report}");
 }

@@ -20,6 +20,6 @@ mod mark {
     include!(concat!(env!("OUT_DIR"), "/mark.skel.rs"));
 }
 
-pub(crate) use ce::CeSkelBuilder;
+pub(crate) use ce::{CeSkel, CeSkelBuilder};
 pub(crate) use dctcp::DctcpSkelBuilder;
 pub(crate) use mark::{MarkSkel, MarkSkelBuilder};

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io;
+use std::time::Duration;
 
 use serde::Serialize;
 
@@ -58,6 +59,18 @@ impl CpuTimes {
         }
     }
 
+    /// Share of the processors' time that was not idle in the next `span`, from 0 to 1.
+    ///
+    /// # Errors
+    /// As [`CpuTimes::now`].
+    pub fn busy_share(span: Duration) -> io::Result<f64> {
+        let before = Self::now()?;
+        std::thread::sleep(span);
+        let used = Self::now()?.since(before);
+        let all = used.busy() + used.idle + used.steal;
+        Ok(if all > 0.0 { 1.0 - used.idle / all } else { 0.0 })
+    }
+
     /// User, system and interrupt time together.
     #[must_use]
     pub fn busy(self) -> f64 {
@@ -103,5 +116,6 @@ mod tests {
         assert_eq!(times.busy(), 5.0);
         assert_eq!(CpuTimes::parse("intr 5\n", 100.0), None);
         assert!(CpuTimes::now().unwrap().busy() > 0.0);
+        assert!((0.0..=1.0).contains(&CpuTimes::busy_share(Duration::from_millis(50)).unwrap()));
     }
 }

@@ -3,7 +3,7 @@
 use ackgate_linux::Error;
 use ackgate_linux::load::Verified;
 
-use crate::{dctcp, testbed};
+use crate::{dctcp, harm, testbed};
 
 /// Loads each of them, attaching none.
 ///
@@ -12,5 +12,6 @@ use crate::{dctcp, testbed};
 pub fn verify() -> Result<Vec<Verified>, Error> {
     let mut programs = dctcp::verify()?;
     programs.extend(testbed::verify_mark()?);
+    programs.extend(harm::verify_ce()?);
     Ok(programs)
 }

@@ -10,6 +10,9 @@ use clap::{Args, ValueEnum};
 use crate::exit::{Harmed, Refused};
 use crate::table::print_json;
 
+/// A machine on which other programs take more than this share of the time is busy.
+const BUSY: f64 = 0.2;
+
 /// Its arguments.
 #[derive(Args)]
 pub(crate) struct Harm {
@@ -94,6 +97,12 @@ pub(super) fn run(args: &Harm) -> anyhow::Result<()> {
     }
     if args.json {
         print_json(&report)?;
+    }
+    if report.busy_before > BUSY {
+        let share = 100.0 * report.busy_before;
+        eprintln!(
+            "ackgate: other programs took {share:.0} % of the processors' time: rows without a rate limit tell little"
+        );
     }
     match report.harmed().count() {
         0 => Ok(()),

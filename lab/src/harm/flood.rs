@@ -40,7 +40,7 @@ impl Measure for Flood {
         let mbps = std::thread::scope(|scope| {
             scope.spawn(|| flood(&forger, target, &stop));
             let mbps =
-                bench.sleep(Duration::from_millis(700)).and_then(|()| bulk.mbps(bench, Duration::from_millis(2000)));
+                bench.sleep(Duration::from_millis(700)).and_then(|()| bulk.mbps(bench, Duration::from_millis(1500)));
             stop.store(true, Ordering::Relaxed);
             mbps
         })?;

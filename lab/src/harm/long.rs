@@ -55,10 +55,10 @@ impl Measure for Long {
         let bulk = Bulk::start(open(&testbed, self.flows, &plain)?)?;
         // The farther, the longer until the loss that ends slow start is made up for.
         let farthest = self.rtts.iter().copied().max().unwrap_or(0);
-        bench.sleep(Duration::from_millis(700 + 50 * farthest))?;
+        bench.sleep(Duration::from_millis(500 + 50 * farthest))?;
         // A guard that starts now is measured from its first moment on.
         let late = if self.older { bench.guard(&testbed)? } else { None };
-        let mbps = bulk.mbps(bench, Duration::from_millis(2000))?;
+        let mbps = bulk.mbps(bench, Duration::from_millis(1500))?;
         drop(bulk);
         end(early.or(late))?;
         Ok(mbps)

@@ -8,8 +8,10 @@ mod exchanges;
 mod flood;
 mod forge;
 mod forged;
+mod frozen;
 mod long;
 mod marks;
+mod mixed;
 mod mptcp;
 mod oneway;
 mod requests;
@@ -23,11 +25,13 @@ mod verdict;
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use serde::Serialize;
 
 use crate::guard::GuardConfig;
-use crate::machine::Machine;
+use crate::machine::{CpuTimes, Machine};
+pub(crate) use marks::verify as verify_ce;
 pub use row::{Row, RowError, Unit};
 pub use verdict::{Comparison, Verdict};
 
@@ -92,6 +96,9 @@ pub struct HarmConfig {
 /// How many times `pairs` a row is measured at most.
 pub const MOST_TIMES: u32 = 3;
 
+/// How long is looked at whether the machine is busy.
+const LOOK: Duration = Duration::from_millis(300);
+
 /// A row's result under one guard.
 #[derive(Clone, Debug, Serialize)]
 pub struct RowReport {
@@ -118,6 +125,9 @@ pub struct RowReport {
 pub struct HarmReport {
     /// Every row under every guard.
     pub rows: Vec<RowReport>,
+    /// Share of the processors' time that other programs took just before, from 0 to 1. Rows that the processors limit (no
+    /// rate limit, new connections) tell little where it is not small.
+    pub busy_before: f64,
     /// What it was measured on.
     pub machine: Machine,
 }
@@ -134,9 +144,11 @@ pub fn rows() -> impl Iterator<Item = &'static Row> {
     let files = [
         long::ROWS,
         rounds::ROWS,
+        mixed::ROWS,
         variants::ROWS,
         signed::ROWS,
         forged::ROWS,
+        frozen::ROWS,
         requests::ROWS,
         oneway::ROWS,
         marks::ROWS,
@@ -178,6 +190,7 @@ pub fn run_harm(
 ) -> Result<HarmReport, RowError> {
     let guards: Vec<(Kind, GuardConfig)> =
         config.guards.iter().map(|&kind| (kind, kind.config(config.program.clone()))).collect();
+    let busy_before = CpuTimes::busy_share(LOOK).map_err(row::io_error("reading /proc/stat"))?;
     let mut reports = Vec::new();
     for row in choose(&config.rows).map_err(RowError::Impossible)? {
         for report in measure_row(row, &guards, config.pairs, stop)? {
@@ -185,7 +198,7 @@ pub fn run_harm(
             reports.push(report);
         }
     }
-    Ok(HarmReport { rows: reports, machine: Machine::this() })
+    Ok(HarmReport { rows: reports, busy_before, machine: Machine::this() })
 }
 
 /// One guard's part of a row while it is measured.

@@ -7,7 +7,7 @@ use nix::libc;
 use socket2::Protocol;
 
 use super::row::{Bench, Measure, Row, RowError, Unit, end, spec};
-use super::streams::{Pair, millis, open_with, plain, receive, send, transfer};
+use super::streams::{Pair, millis, open_as, plain, receive, send, transfer};
 
 struct Mptcp;
 
@@ -21,7 +21,7 @@ pub(super) const ROWS: &[Row] = &[Row {
 impl Measure for Mptcp {
     fn measure(&self, bench: &Bench<'_>) -> Result<f64, RowError> {
         let (testbed, guard) = bench.bed(spec(1, 500))?;
-        let pairs = match open_with(&testbed, 1, Protocol::from(libc::IPPROTO_MPTCP), &plain) {
+        let pairs = match open_as(&testbed, 0..1, 1, Protocol::from(libc::IPPROTO_MPTCP), &plain) {
             Err(RowError::Io { source, .. })
                 if matches!(source.raw_os_error(), Some(libc::EPROTONOSUPPORT | libc::ENOPROTOOPT)) =>
             {

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 
-use super::rounds::TEN;
+use super::rounds::{HOSTS, TEN};
 use super::row::{Bench, Measure, Row, RowError, Unit, end, io_error, spec};
 use super::streams::{Pair, millis, open, plain};
 use crate::load::report::nearest_rank;
@@ -63,10 +63,10 @@ pub(super) const ROWS: &[Row] = &[
 
 impl Measure for OneWay {
     fn measure(&self, bench: &Bench<'_>) -> Result<f64, RowError> {
-        let (lab, guard) = bench.lab(spec(8, 500))?;
+        let (lab, guard) = bench.lab(spec(HOSTS, 500))?;
         let messages = Messages::start(open(lab.testbed(), self.connections, &plain)?, self.rate)?;
         bench.sleep(Duration::from_millis(700))?;
-        let mbps = TEN.mbps(&lab, bench)?;
+        let mbps = TEN.mbps(&lab, HOSTS, bench)?;
         let value = match self.what {
             What::Rounds => mbps,
             What::DelayAfter => {

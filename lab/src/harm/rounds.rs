@@ -19,13 +19,16 @@ pub(super) struct Rounds {
     pub(super) limit: Duration,
 }
 
+/// Hosts that send rounds.
+pub(super) const HOSTS: usize = 8;
+
 /// 64 senders of 64 KB each, ten times, given four seconds.
 pub(super) const TEN: Rounds = Rounds { connections: 64, bytes: 64_000, rounds: 10, limit: Duration::from_secs(4) };
 
 impl Rounds {
     /// Payload over time in megabits per second, the round that stood still when the time was over included.
-    pub(super) fn mbps(&self, lab: &Lab, bench: &Bench<'_>) -> Result<f64, RowError> {
-        let hosts = lab.testbed().spec().hosts;
+    /// The first `hosts` send.
+    pub(super) fn mbps(&self, lab: &Lab, hosts: usize, bench: &Bench<'_>) -> Result<f64, RowError> {
         let config = PullConfig {
             servers: (0..hosts).map(|k| SocketAddr::new(Testbed::sender_address(k, false), PORT)).collect(),
             connections: self.connections,
@@ -73,8 +76,8 @@ pub(super) const ROWS: &[Row] = &[
 
 impl Measure for Incast {
     fn measure(&self, bench: &Bench<'_>) -> Result<f64, RowError> {
-        let (lab, guard) = bench.lab(spec(8, self.mbps))?;
-        let mbps = self.rounds.mbps(&lab, bench)?;
+        let (lab, guard) = bench.lab(spec(HOSTS, self.mbps))?;
+        let mbps = self.rounds.mbps(&lab, HOSTS, bench)?;
         end(guard)?;
         Ok(mbps)
     }

@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
@@ -47,30 +48,42 @@ pub(super) fn plain(_: &Socket, _: End, _: SocketAddr) -> io::Result<()> {
     Ok(())
 }
 
-/// Opens `count` connections, spread over the sender hosts.
+/// Opens `count` connections, spread over all sender hosts.
 pub(super) fn open(testbed: &Testbed, count: usize, setup: &Setup) -> Result<Vec<Pair>, RowError> {
-    open_with(testbed, count, Protocol::TCP, setup)
+    open_from(testbed, 0..testbed.spec().hosts, count, setup)
+}
+
+/// Opens `count` connections, spread over these sender hosts.
+pub(super) fn open_from(
+    testbed: &Testbed,
+    hosts: Range<usize>,
+    count: usize,
+    setup: &Setup,
+) -> Result<Vec<Pair>, RowError> {
+    open_as(testbed, hosts, count, Protocol::TCP, setup)
 }
 
 /// Opens connections of TCP or of a protocol that is used like it.
-pub(super) fn open_with(
+pub(super) fn open_as(
     testbed: &Testbed,
+    hosts: Range<usize>,
     count: usize,
     protocol: Protocol,
     setup: &Setup,
 ) -> Result<Vec<Pair>, RowError> {
     make_room(2 * count as u64 + 256)?;
-    let hosts = testbed.spec().hosts.min(count);
+    let hosts: Vec<usize> = hosts.take(count).collect();
     let receiver = SocketAddr::new(Testbed::receiver_address(false), 0);
-    let listeners = (0..hosts)
-        .map(|k| testbed.sender(k).inside(|| listen(k, protocol, receiver, setup)).and_then(|listening| listening))
+    let listeners = hosts
+        .iter()
+        .map(|&k| testbed.sender(k).inside(|| listen(k, protocol, receiver, setup)).and_then(|listening| listening))
         .collect::<io::Result<Vec<Socket>>>()
         .map_err(io_error("listening at a sender host"))?;
     let connect = || -> io::Result<Vec<Socket>> {
         (0..count)
             .map(|i| {
                 let socket = Socket::new(Domain::IPV4, Type::STREAM, Some(protocol))?;
-                setup(&socket, End::Receiver, address(i % hosts))?;
+                setup(&socket, End::Receiver, address(hosts[i % hosts.len()]))?;
                 Ok(socket)
             })
             .collect()
@@ -81,12 +94,12 @@ pub(super) fn open_with(
     let mut pairs = Vec::with_capacity(count);
     for (i, socket) in sockets.into_iter().enumerate() {
         socket
-            .connect_timeout(&address(i % hosts).into(), PATIENCE)
+            .connect_timeout(&address(hosts[i % hosts.len()]).into(), PATIENCE)
             .map_err(io_error("connecting to a sender host"))?;
         let receiver = TcpStream::from(socket);
         let me = receiver.local_addr().map_err(io_error("asking for an address"))?;
         while !early.contains_key(&me) {
-            let (sender, from) = listeners[i % hosts].accept().map_err(io_error("accepting a connection"))?;
+            let (sender, from) = listeners[i % hosts.len()].accept().map_err(not_come)?;
             early.extend(from.as_socket().map(|from| (from, sender)));
         }
         if let Some(sender) = early.remove(&me) {
@@ -99,6 +112,15 @@ pub(super) fn open_with(
         }
     }
     Ok(pairs)
+}
+
+/// A connection that does not come in time.
+fn not_come(error: io::Error) -> RowError {
+    let source = match error.kind() {
+        ErrorKind::WouldBlock => io::Error::new(ErrorKind::TimedOut, format!("none came whole within {PATIENCE:?}")),
+        _ => error,
+    };
+    RowError::Io { what: "accepting a connection", source }
 }
 
 /// Where sender host `k` listens.

@@ -1,0 +1,81 @@
+//! The guard's daemon is stopped (SIGSTOP) while it is needed: what it holds must not be held for longer than it would be.
+
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use super::rounds::{HOSTS, Rounds};
+use super::row::{Bench, Measure, Row, RowError, Unit, end, io_error, spec};
+use super::streams::megabits;
+use crate::guard::Guard;
+
+/// How long what the port carries is measured while the daemon is stopped.
+const SPAN: Duration = Duration::from_secs(2);
+/// How long the guard has to see that nobody is there.
+const NOTICE: Duration = Duration::from_millis(300);
+/// Time for the connections to stand and the guard to hold.
+const WARMUP: Duration = Duration::from_millis(1000);
+
+struct FrozenDaemon(Rounds);
+
+const fn rounds(connections: usize) -> FrozenDaemon {
+    let limit = WARMUP.saturating_add(NOTICE).saturating_add(SPAN).saturating_add(Duration::from_millis(500));
+    FrozenDaemon(Rounds { connections, bytes: 64_000, rounds: 100_000, limit })
+}
+
+pub(super) const ROWS: &[Row] = &[
+    Row {
+        name: "frozen-8",
+        what: "rounds of 8 x 64 KB, from 0.3 s after its daemon was stopped, 500 Mb/s",
+        unit: Unit::Mbps,
+        measure: &rounds(8),
+    },
+    Row {
+        name: "frozen-80",
+        what: "rounds of 80 x 64 KB, from 0.3 s after its daemon was stopped, 500 Mb/s",
+        unit: Unit::Mbps,
+        measure: &rounds(80),
+    },
+];
+
+impl Measure for FrozenDaemon {
+    fn measure(&self, bench: &Bench<'_>) -> Result<f64, RowError> {
+        let (lab, guard) = bench.lab(spec(HOSTS, 500))?;
+        let mbps = std::thread::scope(|scope| {
+            let load = scope.spawn(|| self.0.mbps(&lab, HOSTS, bench));
+            let measured = (|| {
+                bench.sleep(WARMUP)?;
+                let frozen = guard.as_ref().map(Frozen::freeze).transpose()?;
+                bench.sleep(NOTICE)?;
+                let (before, began) = (lab.testbed().port_stats()?.bytes, Instant::now());
+                bench.sleep(SPAN)?;
+                let carried = lab.testbed().port_stats()?.bytes - before;
+                drop(frozen);
+                Ok(megabits(carried, began.elapsed()))
+            })();
+            load.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)).and(measured)
+        })?;
+        end(guard)?;
+        Ok(mbps)
+    }
+}
+
+/// A daemon that is stopped until this is dropped.
+struct Frozen(Pid);
+
+impl Frozen {
+    fn freeze(guard: &Guard) -> Result<Self, RowError> {
+        let stopping = io_error("stopping the guard's daemon");
+        let pid = Pid::from_raw(i32::try_from(guard.pid()).map_err(|e| stopping(std::io::Error::other(e)))?);
+        kill(pid, Signal::SIGSTOP).map_err(|e| stopping(e.into()))?;
+        Ok(Self(pid))
+    }
+}
+
+impl Drop for Frozen {
+    fn drop(&mut self) {
+        // It may have been killed meanwhile.
+        let _ = kill(self.0, Signal::SIGCONT);
+    }
+}
