@@ -65,6 +65,7 @@ pub fn verified<'object>(loaded: &impl Skel<'object>) -> Result<Vec<Verified>, E
 }
 
 /// Where libbpf's words go.
+#[expect(clippy::needless_pass_by_value, reason = "the signature is libbpf-rs's")]
 fn note(level: PrintLevel, line: String) {
     tracing::debug!("{}", line.trim_end());
     if level != PrintLevel::Debug {
