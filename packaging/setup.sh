@@ -22,7 +22,7 @@ packages=() rustup=no
 have_header() { command -v cc >/dev/null && printf '#include <%s>\n' "$1" | cc -E -xc - >/dev/null 2>&1; }
 as_root() { if [ "$(id -u)" -eq 0 ]; then "$@"; else sudo -n "$@"; fi; }
 can_install() { command -v apt-get >/dev/null && { [ "$(id -u)" -eq 0 ] || sudo -n true 2>/dev/null; }; }
-offered() { apt-cache policy "$1" 2>/dev/null | grep -q 'Candidate: [^(]'; }
+offered() { [[ $(apt-cache policy "$1" 2>/dev/null) == *"Candidate: "[0-9]* ]]; }
 updated=no
 update() {
     if [ $updated = no ] && can_install; then
@@ -96,7 +96,7 @@ if [ "${#packages[@]}" -gt 0 ]; then
         fold -sw 110 | sed 's/^/    /'
     # A line for each package that is unpacked and set up, so that a slow machine is seen to move.
     as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends -o Dpkg::Use-Pty=0 "${packages[@]}" \
-        </dev/null | grep --line-buffered -E '^(Need to get|After this|Unpacking|Setting up)' | cut -c1-100 || {
+        </dev/null | sed -unE '/^(Need to get|Unpacking|Setting up)/s/^(.{0,100}).*/\1/p' || {
         echo "setup: apt-get could not install ${packages[*]}" >&2
         exit 2
     }

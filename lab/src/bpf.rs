@@ -20,6 +20,8 @@ mod mark {
     include!(concat!(env!("OUT_DIR"), "/mark.skel.rs"));
 }
 
+include!(concat!(env!("OUT_DIR"), "/objects.rs"));
+
 pub(crate) use ce::{CeSkel, CeSkelBuilder};
 pub(crate) use dctcp::DctcpSkelBuilder;
 pub(crate) use mark::{MarkSkel, MarkSkelBuilder};

@@ -6,7 +6,7 @@ use std::mem::MaybeUninit;
 use std::sync::OnceLock;
 
 use ackgate_linux::Error;
-use ackgate_linux::load::{Verified, load, verified};
+use ackgate_linux::load::load;
 use libbpf_rs::Link;
 use libbpf_rs::skel::SkelBuilder;
 
@@ -53,12 +53,4 @@ fn register() -> Result<(Link, String), Error> {
     let mut skel = load(WHAT, open)?;
     let link = skel.maps.dctcp.attach_struct_ops().map_err(|error| Error::from_bpf(WHAT, &error))?;
     Ok((link, name))
-}
-
-/// Loads ours without registering it: what the verifier makes of it.
-pub(crate) fn verify() -> Result<Vec<Verified>, Error> {
-    const WHAT: &str = "load DCTCP";
-    let mut storage = MaybeUninit::uninit();
-    let open = DctcpSkelBuilder::default().open(&mut storage).map_err(|error| Error::from_bpf(WHAT, &error))?;
-    verified(&load(WHAT, open)?)
 }

@@ -16,8 +16,8 @@ const OLDEST_CLANG: u32 = 16;
 /// The newest that is looked for by name.
 const NEWEST_CLANG: u32 = 29;
 
-/// Builds `source` into `skeleton` in the build's output directory.
-pub(crate) fn build(source: &str, skeleton: &str) -> Result<(), String> {
+/// Builds `source` into `skeleton` in the build's output directory; returns the object that lies beside it.
+pub(crate) fn build(source: &str, skeleton: &str) -> Result<PathBuf, String> {
     println!("cargo:rerun-if-env-changed=CLANG");
     let (clang, version) = find_clang()?;
     if !TESTED_CLANGS.contains(&version) {
@@ -42,12 +42,15 @@ pub(crate) fn build(source: &str, skeleton: &str) -> Result<(), String> {
     if !Path::new("/usr/include/linux/bpf.h").exists() {
         return Err("the kernel's user-space headers are missing (apt install linux-libc-dev)".into());
     }
+    let object = out.join(skeleton).with_extension("o");
     SkeletonBuilder::new()
         .source(source)
+        .obj(&object)
         .clang(&clang)
         .clang_args(arguments)
         .build_and_generate(out.join(skeleton))
-        .map_err(|error| format!("{error:#} (compiler: {})", clang.display()))
+        .map_err(|error| format!("{error:#} (compiler: {})", clang.display()))?;
+    Ok(object)
 }
 
 /// `$CLANG`; else a tested one, the first there is; else any that is new enough. With its version.

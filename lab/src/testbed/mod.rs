@@ -33,7 +33,6 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use nix::net::if_::if_nametoindex;
 
 pub use namespace::Namespace;
-pub(crate) use port::verify as verify_mark;
 pub use port::{PortStats, framing_limit_mbps};
 pub use registry::{Entry, Owner, clean, entries};
 pub use spec::{MAX_HOSTS, Spec};

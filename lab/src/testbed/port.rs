@@ -3,7 +3,7 @@
 use std::mem::MaybeUninit;
 
 use ackgate_linux::Error;
-use ackgate_linux::load::{Verified, load, verified};
+use ackgate_linux::load::load;
 use libbpf_rs::skel::SkelBuilder;
 use libbpf_rs::{OpenObject, TC_EGRESS, TcHookBuilder};
 use nix::net::if_::if_nametoindex;
@@ -71,11 +71,6 @@ fn load_mark(storage: &mut MaybeUninit<OpenObject>, threshold: u32) -> Result<Ma
         settings.threshold = threshold;
     }
     load(WHAT, open)
-}
-
-/// Loads the marking program without attaching it: what the verifier makes of it.
-pub(crate) fn verify() -> Result<Vec<Verified>, Error> {
-    verified(&load_mark(&mut MaybeUninit::uninit(), 30_000)?)
 }
 
 /// What the port counted so far.

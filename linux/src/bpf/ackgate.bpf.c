@@ -111,11 +111,13 @@ static __always_inline bool opens(const struct segment *segment, bool ingress)
 
 SUBPROGRAM int remember(const struct flow_key *key)
 {
-	struct flow_key *slot;
+	struct flow_key *slot, own;
 	__u32 id;
 
 	if (!key)
 		return -1;
+	/* Until Linux 6.4 a map takes no key by a subprogram's argument. */
+	own = *key;
 	id = new_id();
 	if (id >= settings.capacity) {
 		add64(&books.unguarded, 1);
@@ -123,9 +125,9 @@ SUBPROGRAM int remember(const struct flow_key *key)
 	}
 	slot = bpf_map_lookup_elem(&keys, &id);
 	if (slot)
-		*slot = *key;
-	if (bpf_map_update_elem(&flow_ids, key, &id, BPF_NOEXIST)) {
-		__u32 *known = bpf_map_lookup_elem(&flow_ids, key);
+		*slot = own;
+	if (bpf_map_update_elem(&flow_ids, &own, &id, BPF_NOEXIST)) {
+		__u32 *known = bpf_map_lookup_elem(&flow_ids, &own);
 
 		bpf_map_push_elem(&free_ids, &id, 0);
 		if (!known) {

@@ -10,7 +10,7 @@ use std::cell::RefCell;
 use std::os::fd::AsFd;
 
 use libbpf_rs::skel::{OpenSkel, Skel};
-use libbpf_rs::{Object, PrintLevel};
+use libbpf_rs::{Object, ObjectBuilder, OpenObject, PrintLevel};
 use serde::Serialize;
 
 use crate::error::Error;
@@ -36,13 +36,8 @@ thread_local! {
 /// # Errors
 /// With the cause, see [`Error`].
 pub fn load<'object, O: OpenSkel<'object>>(what: &'static str, mut open: O) -> Result<O::Output, Error> {
-    fault::inject(open.open_object_mut());
-    let bytes = map_bytes(&open);
-    libbpf_rs::set_print(Some((PrintLevel::Debug, note)));
-    LOG.set(Some(String::new()));
-    let loaded = open.load();
-    let log = LOG.take().unwrap_or_default();
-    loaded.map_err(|error| explain::explain(what, &error, &log, bytes, &Process::this()))
+    let bytes = prepare(open.open_object_mut());
+    recorded(what, bytes, || open.load())
 }
 
 /// The programs of a loaded object, by name; those that were not to be loaded are left out.
@@ -50,7 +45,37 @@ pub fn load<'object, O: OpenSkel<'object>>(what: &'static str, mut open: O) -> R
 /// # Errors
 /// When the kernel does not tell about a program.
 pub fn verified<'object>(loaded: &impl Skel<'object>) -> Result<Vec<Verified>, Error> {
-    let object: &Object = loaded.object();
+    programs(loaded.object())
+}
+
+/// Loads all programs of an object file and lets go of them again: what the verifier makes of them.
+///
+/// # Errors
+/// With the cause, see [`Error`].
+pub fn verify_object(what: &'static str, file: &[u8]) -> Result<Vec<Verified>, Error> {
+    let opened = ObjectBuilder::default().open_memory(file);
+    let mut object = opened.map_err(|error| Error::from_bpf(what, &error))?;
+    let bytes = prepare(&mut object);
+    programs(&recorded(what, bytes, || object.load())?)
+}
+
+/// Brings about the fault that a test asked for; returns the bytes that the object's maps take at the least.
+fn prepare(object: &mut OpenObject) -> u64 {
+    fault::inject(object);
+    let bytes = |entries: u32, value: u32| u64::from(entries) * u64::from(value.max(1));
+    object.maps().map(|map| bytes(map.max_entries(), map.value_size())).sum()
+}
+
+/// Loads, listening to what libbpf says.
+fn recorded<T>(what: &'static str, bytes: u64, load: impl FnOnce() -> libbpf_rs::Result<T>) -> Result<T, Error> {
+    libbpf_rs::set_print(Some((PrintLevel::Debug, note)));
+    LOG.set(Some(String::new()));
+    let loaded = load();
+    let log = LOG.take().unwrap_or_default();
+    loaded.map_err(|error| explain::explain(what, &error, &log, bytes, &Process::this()))
+}
+
+fn programs(object: &Object) -> Result<Vec<Verified>, Error> {
     let mut programs = object
         .progs()
         .filter(|program| program.autoload())
@@ -65,6 +90,7 @@ pub fn verified<'object>(loaded: &impl Skel<'object>) -> Result<Vec<Verified>, E
 }
 
 /// Where libbpf's words go.
+#[expect(clippy::needless_pass_by_value, reason = "the signature is libbpf-rs's")]
 fn note(level: PrintLevel, line: String) {
     tracing::debug!("{}", line.trim_end());
     if level != PrintLevel::Debug {
@@ -74,10 +100,4 @@ fn note(level: PrintLevel, line: String) {
             }
         });
     }
-}
-
-/// Bytes that the object's maps take at the least.
-fn map_bytes<'object>(open: &impl OpenSkel<'object>) -> u64 {
-    let bytes = |entries: u32, value: u32| u64::from(entries) * u64::from(value.max(1));
-    open.open_object().maps().map(|map| bytes(map.max_entries(), map.value_size())).sum()
 }
