@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use ackgate_linux::Error;
-use ackgate_linux::load::{Verified, load, verified};
+use ackgate_linux::load::load;
 use libbpf_rs::skel::SkelBuilder;
 use libbpf_rs::{OpenObject, TC_EGRESS, TcHookBuilder};
 use nix::net::if_::if_nametoindex;
@@ -92,7 +92,3 @@ fn load_ce(storage: &mut MaybeUninit<OpenObject>) -> Result<CeSkel<'_>, Error> {
     load(WHAT, open)
 }
 
-/// Loads it without attaching it: what the verifier makes of it.
-pub(crate) fn verify() -> Result<Vec<Verified>, Error> {
-    verified(&load_ce(&mut MaybeUninit::uninit())?)
-}

@@ -31,7 +31,6 @@ use serde::Serialize;
 
 use crate::guard::GuardConfig;
 use crate::machine::{CpuTimes, Machine};
-pub(crate) use marks::verify as verify_ce;
 pub use row::{Row, RowError, Unit};
 pub use verdict::{Comparison, Verdict};
 
