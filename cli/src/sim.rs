@@ -28,7 +28,7 @@ pub(crate) enum Command {
     /// Run one scenario and show what came of it.
     Run(Run),
     /// Run every combination of varied keys, in parallel, one CSV row each.
-    Sweep(Box<sweep::Sweep>),
+    Sweep(sweep::Sweep),
     /// List the keys that a scenario may have, what each takes, and in what range.
     Keys,
 }

@@ -22,7 +22,7 @@ const MEASURE_S: f64 = 10.0;
 
 /// Who runs the tasks.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum Engine {
+pub(crate) enum Engine {
     /// Slurm, as a job array.
     Slurm,
     /// Any scheduler with job arrays: the folder is made, nothing is submitted.
@@ -31,7 +31,7 @@ pub(super) enum Engine {
 
 /// What to do with a sweep that was cut into tasks.
 #[derive(Subcommand)]
-pub(super) enum Command {
+pub(crate) enum Command {
     /// Run one task: what a job array's script calls.
     Task(Task),
     /// Tell how far a sweep is.
@@ -43,7 +43,7 @@ pub(super) enum Command {
 }
 
 #[derive(Args)]
-pub(super) struct Task {
+pub(crate) struct Task {
     /// The sweep's folder.
     dir: PathBuf,
     /// Which task, from 1. Default: the number that the scheduler gives in the environment.
@@ -55,7 +55,7 @@ pub(super) struct Task {
 }
 
 #[derive(Args)]
-pub(super) struct Look {
+pub(crate) struct Look {
     /// The sweep's folder.
     dir: PathBuf,
     /// Print one JSON object instead of a table.
@@ -64,7 +64,7 @@ pub(super) struct Look {
 }
 
 #[derive(Args)]
-pub(super) struct Missing {
+pub(crate) struct Missing {
     /// The sweep's folder.
     dir: PathBuf,
     /// Submit nothing: print the command.
@@ -73,7 +73,7 @@ pub(super) struct Missing {
 }
 
 #[derive(Args)]
-pub(super) struct Collect {
+pub(crate) struct Collect {
     /// The sweep's folder.
     dir: PathBuf,
     /// Write the rows to this file, which is replaced in one step: CSV, or Parquet when the name ends so.

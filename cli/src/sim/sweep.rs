@@ -9,26 +9,50 @@ use ackgate_sim::output::parquet;
 use ackgate_sim::output::provenance::Provenance;
 use ackgate_sim::sweep::{self, Grid, Output, Plan, Point, Shard, SweepError, Vary};
 use anyhow::Context;
-use clap::Args;
+use clap::{ArgMatches, Args, Command, FromArgMatches, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::engine::{self, Engine};
 use super::{BUILD, Source, print, save, writable};
 use crate::table::print_json;
 
-#[derive(Args)]
-#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
-pub(crate) struct Sweep {
-    /// What to do with a sweep that was cut into tasks.
-    #[command(subcommand)]
-    command: Option<engine::Command>,
-    #[command(flatten)]
-    new: Option<New>,
+/// A new sweep, or what to do with one that was cut into tasks.
+pub(crate) enum Sweep {
+    /// What to do with one that there is.
+    Known(engine::Command),
+    /// To be run.
+    New(Box<New>),
+}
+
+/// A subcommand, or else the arguments of a new sweep: clap's derive knows no such choice when arguments are nested.
+impl Args for Sweep {
+    fn augment_args(command: Command) -> Command {
+        let command = engine::Command::augment_subcommands(New::augment_args(command));
+        command.args_conflicts_with_subcommands(true).subcommand_negates_reqs(true).subcommand_required(false)
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for Sweep {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        match matches.subcommand() {
+            Some(_) => engine::Command::from_arg_matches(matches).map(Self::Known),
+            None => New::from_arg_matches(matches).map(|new| Self::New(Box::new(new))),
+        }
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
 }
 
 /// A sweep to be run.
 #[derive(Args)]
-pub(super) struct New {
+pub(crate) struct New {
     #[command(flatten)]
     source: Source,
     /// Vary a key: values with commas between, 4..256 (doubling), 10..100:10 (in steps). The first varies slowest.
@@ -71,7 +95,7 @@ pub(super) struct New {
 
 /// How the rows are shown.
 #[derive(Args)]
-pub(super) struct Show {
+pub(crate) struct Show {
     /// Print the rows as CSV instead of a table.
     #[arg(long, conflicts_with = "json")]
     csv: bool,
@@ -83,11 +107,10 @@ pub(super) struct Show {
     plot: Option<PathBuf>,
 }
 
-pub(super) fn run(args: &Sweep) -> anyhow::Result<()> {
-    match (&args.command, &args.new) {
-        (Some(command), _) => engine::run(command),
-        (None, Some(new)) => new.run(),
-        (None, None) => unreachable!("clap asks for one of them"),
+pub(super) fn run(sweep: &Sweep) -> anyhow::Result<()> {
+    match sweep {
+        Sweep::Known(command) => engine::run(command),
+        Sweep::New(new) => new.run(),
     }
 }
 

@@ -3,11 +3,11 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use std::time::Instant;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
-use super::super::{Point, SweepError, run_all};
+use super::super::{Point, run_all};
 use crate::observer::Until;
-use crate::report::Report;
 
 /// Points measured at most: each value of a key with a dozen values is seen several times.
 const SAMPLES: usize = 64;
@@ -42,23 +42,23 @@ pub fn samples(points: &[Point]) -> Vec<&Point> {
 /// When a simulation fails.
 pub fn measure(points: &[Point], threads: usize, budget_s: f64) -> Result<Vec<Sample>, (String, crate::Error)> {
     let started = Instant::now();
-    let over = std::sync::atomic::AtomicBool::new(false);
-    let ended = std::sync::atomic::AtomicBool::new(false);
+    let over = AtomicBool::new(false);
+    let ended = AtomicBool::new(false);
     let mut measured = Vec::new();
     std::thread::scope(|scope| {
         let clock = scope.spawn(|| {
-            while !ended.load(std::sync::atomic::Ordering::Relaxed) {
+            while !ended.load(Ordering::Relaxed) {
                 let left = budget_s - started.elapsed().as_secs_f64();
                 if left <= 0.0 {
-                    over.store(true, std::sync::atomic::Ordering::Relaxed);
+                    over.store(true, Ordering::Relaxed);
                     return;
                 }
-                std::thread::park_timeout(std::time::Duration::from_secs_f64(left));
+                std::thread::park_timeout(Duration::from_secs_f64(left));
             }
         });
         let run = |point: &Point| {
             // Those that would begin after the end are left out, except for one that there must be.
-            if over.load(std::sync::atomic::Ordering::Relaxed) {
+            if over.load(Ordering::Relaxed) {
                 return Ok(None);
             }
             let begun = Instant::now();
@@ -71,7 +71,7 @@ pub fn measure(points: &[Point], threads: usize, budget_s: f64) -> Result<Vec<Sa
             measured.extend(seconds.map(|seconds| Sample { index: point.index, seconds }));
             Ok(())
         });
-        ended.store(true, std::sync::atomic::Ordering::Relaxed);
+        ended.store(true, Ordering::Relaxed);
         clock.thread().unpark();
         done
     })?;
@@ -139,15 +139,6 @@ pub fn deal(costs: &[f64], tasks: usize) -> Vec<Vec<usize>> {
 #[expect(clippy::cast_precision_loss, reason = "bytes of a run, for estimating")]
 fn float(bytes: u128) -> f64 {
     bytes as f64
-}
-
-/// Runs one point for a task.
-///
-/// # Errors
-/// When the simulation fails.
-pub(super) fn simulate(point: &Point, stop: &std::sync::atomic::AtomicBool) -> Result<Report, SweepError> {
-    crate::run(&point.scenario, &mut Until(stop))
-        .map_err(|error| SweepError::Simulation { point: point.values.join(" "), error })
 }
 
 #[cfg(test)]

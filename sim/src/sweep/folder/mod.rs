@@ -24,6 +24,7 @@ use self::order::Order;
 use self::rows::{Part, seal};
 use super::row::Layout;
 use super::{Grid, Output, Plan, Point, SweepError, run_all};
+use crate::observer::Until;
 
 /// Seconds of one core that a task is to take, if not told otherwise: long against what a scheduler needs to start it.
 const TASK_S: f64 = 60.0;
@@ -34,8 +35,66 @@ const MAX_TASKS: usize = 1_000;
 #[derive(Debug)]
 pub struct Folder {
     path: PathBuf,
+    tasks: Tasks,
+}
+
+/// The tasks of a sweep without their folder: what an engine needs that carries plan and rows itself.
+#[derive(Debug)]
+pub struct Tasks {
     order: Order,
     grid: Grid,
+}
+
+impl Tasks {
+    /// Reads the text of a plan, named `file` in messages. `build` is this program's.
+    ///
+    /// # Errors
+    /// When it is none, or was made by another build, whose figures need not be these.
+    pub fn read(text: &str, file: &str, build: &str) -> Result<Self, SweepError> {
+        let order = Order::parse(text, file)?;
+        if order.build != build {
+            let problem = format!("{file}: was made by ackgate {}, this is {build}", order.build);
+            return Err(SweepError::Foreign(format!("{problem}: run all of a sweep with one build")));
+        }
+        let grid = order.grid()?;
+        Ok(Self { order, grid })
+    }
+
+    /// Whether they are the tasks of this sweep.
+    #[must_use]
+    pub fn are_of(&self, grid: &Grid) -> bool {
+        self.order.is_of(grid)
+    }
+
+    /// The text of the plan.
+    #[must_use]
+    pub fn text(&self) -> String {
+        self.order.text()
+    }
+
+    /// Runs the points of a task, from 1, but for those that are `done` by their fingerprints, and shows each row as it
+    /// comes: a line that [`Folder::keep`] takes. Returns how many points that were.
+    ///
+    /// # Errors
+    /// When a run fails or is stopped, or `row` fails.
+    pub fn run(
+        &self,
+        task: usize,
+        done: impl Fn(u64) -> bool,
+        threads: usize,
+        stop: &AtomicBool,
+        mut row: impl FnMut(&str) -> Result<(), SweepError> + Send,
+    ) -> Result<usize, SweepError> {
+        let points = self.order.points(&self.grid, task)?;
+        let missing: Vec<&Point> = points.iter().filter(|point| !done(point.fingerprint)).collect();
+        let layout = Layout::new(&self.grid.keys(), false);
+        let simulate = |point: &Point| {
+            crate::run(&point.scenario, &mut Until(stop))
+                .map_err(|error| SweepError::Simulation { point: point.values.join(" "), error })
+        };
+        run_all(&missing, threads, simulate, |point, report| row(&seal(&layout.row(point, &report))))?;
+        Ok(missing.len())
+    }
 }
 
 /// How far a sweep is.
@@ -103,7 +162,7 @@ impl Folder {
             }
             Err(error) => return Err(failed(error)),
         }
-        Ok(Self { path: path.into(), order, grid: grid.clone() })
+        Ok(Self { path: path.into(), tasks: Tasks { order, grid: grid.clone() } })
     }
 
     /// Opens a sweep. `build` is this program's.
@@ -114,16 +173,13 @@ impl Folder {
         let file = path.join("plan.json");
         let text = fs::read_to_string(&file)
             .map_err(|error| SweepError::Usage(format!("{}: no sweep here: {error}", file.display())))?;
-        let order = Order::parse(&text, &file.display().to_string())?;
-        if order.build != build {
-            return Err(SweepError::Foreign(format!(
-                "{}: was made by ackgate {}, this is {build}: run all of a sweep with one build",
-                file.display(),
-                order.build
-            )));
-        }
-        let grid = order.grid()?;
-        Ok(Self { path: path.into(), order, grid })
+        Ok(Self { path: path.into(), tasks: Tasks::read(&text, &file.display().to_string(), build)? })
+    }
+
+    /// Its tasks, for engines that carry plan and rows themselves.
+    #[must_use]
+    pub fn tasks(&self) -> &Tasks {
+        &self.tasks
     }
 
     /// Where it is.
@@ -135,21 +191,21 @@ impl Folder {
     /// The scenario's name.
     #[must_use]
     pub fn name(&self) -> &str {
-        &self.order.name
+        &self.tasks.order.name
     }
 
     /// The points that it is made of.
     #[must_use]
     pub fn grid(&self) -> &Grid {
-        &self.grid
+        &self.tasks.grid
     }
 
     /// How it was cut.
     #[must_use]
     pub fn cut(&self) -> Cut {
-        let costs = || self.order.tasks.iter().map(|task| task.cost_s);
+        let costs = || self.tasks.order.tasks.iter().map(|task| task.cost_s);
         Cut {
-            tasks: self.order.tasks.len(),
+            tasks: self.tasks.order.tasks.len(),
             total_s: costs().sum(),
             most_s: costs().fold(0.0, f64::max),
             least_s: costs().fold(f64::INFINITY, f64::min),
@@ -161,26 +217,42 @@ impl Folder {
     }
 
     /// Runs what is missing of a task, from 1, and appends each row as it comes. `stop` ends it before its time.
+    /// Returns how many points that were.
     ///
     /// # Errors
     /// When a run fails or is stopped, or its rows cannot be written; rows that were written by then count.
     pub fn run_task(&self, task: usize, threads: usize, stop: &AtomicBool) -> Result<usize, SweepError> {
-        let points = self.order.points(&self.grid, task)?;
         let known = Rows::read(&self.rows_folder(), Some(task))?;
-        let missing: Vec<&Point> = points.iter().filter(|point| !known.has(point.fingerprint)).collect();
-        if missing.is_empty() {
-            return Ok(0);
-        }
-        let layout = Layout::new(&self.grid.keys(), false);
+        let mut part = None;
+        let write = |line: &str| {
+            // Without anything to run there is nothing to write either.
+            let part = match &mut part {
+                Some(part) => part,
+                none => none.insert(Part::create(&self.rows_folder(), task)?),
+            };
+            part.add(line)
+        };
+        let run = self.tasks.run(task, |fingerprint| known.has(fingerprint), threads, stop, write)?;
+        part.map_or(Ok(()), Part::finish)?;
+        Ok(run)
+    }
+
+    /// Fingerprints of a task's points that have a row.
+    ///
+    /// # Errors
+    /// When the rows cannot be read.
+    pub fn done(&self, task: usize) -> Result<Vec<u64>, SweepError> {
+        Ok(Rows::read(&self.rows_folder(), Some(task))?.fingerprints())
+    }
+
+    /// Keeps lines that [`Tasks::run`] gave on another machine.
+    ///
+    /// # Errors
+    /// When they cannot be written.
+    pub fn keep(&self, task: usize, lines: &str) -> Result<(), SweepError> {
         let mut part = Part::create(&self.rows_folder(), task)?;
-        run_all(
-            &missing,
-            threads,
-            |point| cut::simulate(point, stop),
-            |point, report| part.add(&seal(&layout.row(point, &report))),
-        )?;
-        part.finish()?;
-        Ok(missing.len())
+        part.add(lines)?;
+        part.finish()
     }
 
     /// How far it is.
@@ -189,9 +261,9 @@ impl Folder {
     /// When its files cannot be read.
     pub fn status(&self) -> Result<Status, SweepError> {
         let rows = Rows::read(&self.rows_folder(), None)?;
-        let tasks = (1..).zip(&self.order.tasks);
+        let tasks = (1..).zip(&self.tasks.order.tasks);
         Ok(Status {
-            points: self.order.tasks.iter().map(|task| task.count).sum(),
+            points: self.tasks.order.tasks.iter().map(|task| task.count).sum(),
             done: rows.len(),
             missing: tasks
                 .filter(|(number, task)| rows.of_task(*number) < task.count)
@@ -208,7 +280,7 @@ impl Folder {
     /// # Errors
     /// When points are missing, or two tasks disagree about one.
     pub fn collect(&self) -> Result<(Plan, Output), SweepError> {
-        let plan = Plan::of(&self.grid)?;
+        let plan = Plan::of(&self.tasks.grid)?;
         let mut rows = Rows::read(&self.rows_folder(), None)?;
         if !rows.conflicts.is_empty() {
             return Err(SweepError::Conflict(format!(

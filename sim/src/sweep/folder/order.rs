@@ -1,5 +1,7 @@
 //! What a sweep in a folder is, whole: the file from which every task makes its points.
 
+use std::path::PathBuf;
+
 use serde::{Deserialize, Serialize};
 
 use super::super::plan::hash;
@@ -19,7 +21,7 @@ pub(super) struct Order {
     /// The scenario's name, for people.
     pub(super) name: String,
     /// Where relative paths in the scenario start.
-    folder: std::path::PathBuf,
+    folder: PathBuf,
     /// The scenario as the text of a file, changes made.
     scenario: String,
     vary: Vec<(String, Vec<String>)>,
@@ -50,9 +52,7 @@ impl Order {
         dealt: &[Vec<usize>],
         costs: &[f64],
     ) -> Result<Self, SweepError> {
-        let document = grid.document();
-        let folder = std::path::absolute(document.folder().join("."));
-        let folder = folder.map_err(|error| SweepError::Output(format!("the working directory: {error}")))?;
+        let folder = folder(grid).map_err(|error| SweepError::Output(format!("the working directory: {error}")))?;
         let tasks = dealt.iter().map(|indices| {
             let own: Vec<&Point> = indices.iter().map(|index| &points[*index]).collect();
             Task {
@@ -67,8 +67,8 @@ impl Order {
             build: build.into(),
             name: name.into(),
             folder,
-            scenario: document.to_toml(),
-            vary: grid.vary().iter().map(|vary| (vary.key.clone(), vary.values.clone())).collect(),
+            scenario: grid.document().to_toml(),
+            vary: vary(grid),
             seeds: grid.seeds(),
             tasks: tasks.collect(),
         })
@@ -87,6 +87,14 @@ impl Order {
     pub(super) fn text(&self) -> String {
         // Strings and numbers can always be written.
         serde_json::to_string_pretty(self).unwrap_or_default() + "\n"
+    }
+
+    /// Whether this is the plan of such a sweep.
+    pub(super) fn is_of(&self, grid: &Grid) -> bool {
+        self.scenario == grid.document().to_toml()
+            && self.vary == vary(grid)
+            && self.seeds == grid.seeds()
+            && folder(grid).is_ok_and(|folder| folder == self.folder)
     }
 
     pub(super) fn grid(&self) -> Result<Grid, SweepError> {
@@ -117,6 +125,16 @@ impl Order {
         }
         Ok(points)
     }
+}
+
+/// Keys and values that are varied.
+fn vary(grid: &Grid) -> Vec<(String, Vec<String>)> {
+    grid.vary().iter().map(|vary| (vary.key.clone(), vary.values.clone())).collect()
+}
+
+/// Where relative paths in the scenario start, from the root on.
+fn folder(grid: &Grid) -> std::io::Result<PathBuf> {
+    std::path::absolute(grid.document().folder().join("."))
 }
 
 fn check<'a>(points: impl Iterator<Item = &'a Point>) -> String {

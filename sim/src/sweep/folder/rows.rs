@@ -162,6 +162,11 @@ impl Rows {
         self.tasks.get(&task).map_or(0, HashSet::len)
     }
 
+    /// Fingerprints of all points that have a row.
+    pub(super) fn fingerprints(&self) -> Vec<u64> {
+        self.rows.keys().copied().collect()
+    }
+
     /// Takes a point's row out.
     pub(super) fn remove(&mut self, fingerprint: u64) -> Option<Vec<String>> {
         self.rows.remove(&fingerprint).map(|found| found.row)
