@@ -2,8 +2,8 @@
 
     >>> import ackgate
     >>> result = ackgate.run({"senders": 100, "scheme": "credit"})
-    >>> result.goodput_mbps > 800
-    True
+    >>> result.complete, result.round_ms["p99"] > 0
+    (True, True)
 
 `run` simulates one scenario, `sweep` every combination of varied keys, `flows` gives each flow as it ends, `reproduce`
 runs the papers' experiments. Tables are Arrow's (PyCapsule interface): ``polars.from_arrow(x)``, ``pyarrow.table(x)``,

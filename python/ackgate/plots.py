@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["STYLE", "cdf", "goodput", "lines", "timeline"]
 
 #: Settings for ``matplotlib.rc_context``: one column (3.4 inches) of a two-column page.
-STYLE: dict[str, Any] = {
+STYLE: Any = {
     "figure.figsize": (3.4, 2.3),
     "figure.dpi": 150,
     "figure.constrained_layout.use": True,

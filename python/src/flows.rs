@@ -13,6 +13,7 @@ use ackgate_sim::output::frame::Frame;
 use ackgate_sim::output::provenance::Provenance;
 use arrow_array::{RecordBatch, RecordBatchReader};
 use arrow_schema::{ArrowError, SchemaRef};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
@@ -22,6 +23,8 @@ use crate::{BUILD, error};
 
 /// Pieces that may wait to be taken.
 const WAITING: usize = 2;
+/// Rows of a piece at most: some fifty megabytes.
+const MAX_ROWS: usize = 1 << 20;
 
 /// What comes out of a run: pieces of flows, and in the end how it ended.
 type Piece = Result<Vec<(Time, Flow)>, ackgate_sim::Error>;
@@ -145,7 +148,10 @@ impl FlowStream {
         let understood = scenario.document.scenario().map_err(refused)?;
         let provenance = Provenance::new(BUILD, &scenario.document, &[], 1).map_err(refused)?;
         let schema = schema(&frame(&[]), &provenance);
-        let reader = Reader::start(understood, rows.max(1), schema.clone());
+        if !(1..=MAX_ROWS).contains(&rows) {
+            return Err(PyValueError::new_err(format!("rows = {rows}: pieces have 1 to {MAX_ROWS} rows")));
+        }
+        let reader = Reader::start(understood, rows, schema.clone());
         Ok(Self { reader: Mutex::new(Some(reader)), schema, provenance })
     }
 

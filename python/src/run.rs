@@ -81,7 +81,6 @@ pub(crate) fn run_with(
 ) -> PyResult<Outcome> {
     let understood = scenario.document.scenario().map_err(|error| error::scenario(py, &error))?;
     let fault = scheme::Fault::default();
-    let stop = std::sync::atomic::AtomicBool::new(false);
     let mut observer = (scheme::Watch { fault: &fault }, (flows.then(Flows::default), series.then(Series::new)));
     // Made before the run, so that what is wrong with making them is told at once.
     let plan = ackgate_sim::net::Plan::new(&understood.resolved());
@@ -90,7 +89,6 @@ pub(crate) fn run_with(
         made.push(Own::new(make.call1((receiver,))?.unbind(), fault.clone()));
     }
     let mut made = made.into_iter();
-    let _ = stop;
     let report = ackgate_sim::run_with(&understood, &mut observer, |_| {
         Box::new(made.next().unwrap_or_else(|| Own::new(py.None(), fault.clone())))
     });
