@@ -6,6 +6,7 @@ dies leaves what has come back, and the same call goes on from there.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -28,7 +29,10 @@ def run(folder: _native.Folder, update: Callable[[int, int], None], threads: int
 
     started = not ray.is_initialized()
     if started:
-        ray.init(log_to_driver=False, include_dashboard=False)
+        # A Ray of our own, if no cluster's address is given (RAY_ADDRESS): nobody else is told of it.
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        local = {} if "RAY_ADDRESS" in os.environ else {"include_dashboard": False, "_node_ip_address": "127.0.0.1"}
+        ray.init(log_to_driver=False, **local)
     try:
         plan = ray.put(folder.plan())
         remote = ray.remote(_task).options(num_cpus=threads, **{"max_retries": 3, **options})

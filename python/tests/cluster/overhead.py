@@ -16,7 +16,7 @@ from pathlib import Path
 
 from slurm import Slurm, until
 
-SCENARIO = 'rounds = 2\nworkload = { volume = "16KB" }\n'
+SCENARIO = 'rounds = 20\nworkload = { volume = "32KB" }\n'
 VARY = ["--vary", "senders=1,2,4,8,16", "--vary", "scheme=none,pac,credit,dctcp", "--seeds", "500"]
 TASKS = "20"
 

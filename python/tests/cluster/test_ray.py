@@ -28,7 +28,6 @@ ackgate.sweep({SCENARIO!r}, {VARY!r}, seeds=500, engine="ray", folder=sys.argv[1
 @pytest.fixture(autouse=True)
 def started() -> object:
     """A Ray on this machine, on loopback."""
-    os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, _node_ip_address="127.0.0.1")
     yield
