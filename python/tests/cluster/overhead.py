@@ -61,13 +61,18 @@ def main() -> None:
         scenario = folder / "small.toml"
         scenario.write_text(SCENARIO)
         sweep = [ackgate, "sim", "sweep", str(scenario), *VARY]
-        seconds: dict[str, float] = {}
-        walls: dict[str, float] = {}
+        plain_s = 0.0
+
+        def tell(engine: str, used: float, begun: float) -> None:
+            ratio = used / (plain_s or used)
+            waited = time.monotonic() - begun
+            print(f"{engine:20} {used:7.1f} s of processor, {ratio:.2f} times, {waited:6.1f} s to wait", flush=True)
 
         with Meter("one") as meter:
             begun = time.monotonic()
             subprocess.run([*sweep, "--out", str(folder / "one.csv")], check=True, stdout=subprocess.DEVNULL)
-            seconds["one process"], walls["one process"] = meter.seconds(), time.monotonic() - begun
+            tell("one process", meter.seconds(), begun)
+            plain_s = meter.seconds()
 
         with Meter("slurm") as meter:
             place = folder / "slurm"
@@ -77,20 +82,16 @@ def main() -> None:
                 slurm.call(*sweep, "--on", "slurm", "--dir", str(folder / "array"), "--tasks", TASKS)
                 until(lambda: not slurm.active(), "the array does not end", 1_200)
                 slurm.call(ackgate, "sim", "sweep", "collect", str(folder / "array"), "--out", str(folder / "slurm.csv"))
-                seconds["Slurm"], walls["Slurm"] = meter.seconds() - before, time.monotonic() - begun
+                tell("Slurm", meter.seconds() - before, begun)
 
         with Meter("ray") as meter:
             begun = time.monotonic()
             command = [sys.executable, "-c", RAY, str(scenario), str(folder / "ray"), TASKS, str(folder / "ray.csv")]
             subprocess.run(command, check=True, stderr=subprocess.DEVNULL)
-            seconds["Ray, its start too"], walls["Ray, its start too"] = meter.seconds(), time.monotonic() - begun
+            tell("Ray, its start too", meter.seconds(), begun)
 
         one = (folder / "one.csv").read_bytes()
         assert (folder / "slurm.csv").read_bytes() == one and (folder / "ray.csv").read_bytes() == one
-        for engine, used in seconds.items():
-            ratio = used / seconds["one process"]
-            print(f"{engine:20} {used:7.1f} s of processor, {ratio:.2f} times, {walls[engine]:6.1f} s to wait")
-
 
 if __name__ == "__main__":
     main()
