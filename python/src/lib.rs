@@ -1,6 +1,8 @@
 //! The native half of the Python package `ackgate`: the simulator, its sweeps and its tables. What people import is
 //! in `python/ackgate/`; nothing here is public.
 
+#![expect(clippy::needless_pass_by_value, reason = "arguments from Python come by value")]
+
 mod arrow;
 mod error;
 mod flows;
