@@ -46,7 +46,8 @@ pub(crate) fn code(done: anyhow::Result<()>) -> ExitCode {
     eprintln!("ackgate: {}", told(&error));
     let stopped = matches!(error.downcast_ref(), Some(LabError::Load(LoadError::Stopped)))
         || matches!(error.downcast_ref(), Some(RowError::Stopped))
-        || matches!(error.downcast_ref(), Some(LoadError::Stopped));
+        || matches!(error.downcast_ref(), Some(LoadError::Stopped))
+        || matches!(error.downcast_ref(), Some(SweepError::Simulation { error: ackgate_sim::Error::Stopped, .. }));
     let refused = error.is::<Refused>()
         || error.is::<ScenarioError>()
         || error.is::<CatalogueError>()

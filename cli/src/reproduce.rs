@@ -2,6 +2,7 @@
 
 use std::io::Write;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use ackgate_papers::catalogue;
 use ackgate_papers::experiment::Experiment;
@@ -53,7 +54,7 @@ pub(crate) fn run(args: &Arguments) -> anyhow::Result<()> {
         None => return Err(Refused(anyhow!("which experiments? Name some (--list shows them), or say --all")).into()),
     };
     let out = args.out.clone().unwrap_or_default();
-    let options = Options { out, jobs: args.jobs, quick: args.quick };
+    let options = Options { out, jobs: args.jobs, quick: args.quick, stop: Arc::default() };
 
     if let Some(path) = &args.markdown {
         // Better now than after all has run.

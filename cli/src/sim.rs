@@ -1,5 +1,8 @@
 //! `ackgate sim`: runs a scenario, or many of them, in the simulator. Needs no privilege.
 
+mod engine;
+mod sweep;
+
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
@@ -7,15 +10,15 @@ use std::path::{Path, PathBuf};
 
 use ackgate_sim::observer::Nobody;
 use ackgate_sim::output::flows::Flows;
+use ackgate_sim::output::frame::Frame;
 use ackgate_sim::output::pcap::{Capture, Where};
+use ackgate_sim::output::provenance::Provenance;
 use ackgate_sim::output::series::Series;
-use ackgate_sim::output::{flat, run as output};
+use ackgate_sim::output::{flat, parquet, run as output};
 use ackgate_sim::report::Report;
 use ackgate_sim::scenario::{Assignment, Document, Scenario, schema};
-use ackgate_sim::sweep::{self, Output, Plan, Shard, SweepError, Vary};
 use anyhow::Context;
 use clap::{Args, Subcommand};
-use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::exit::Refused;
 use crate::table::print_json;
@@ -26,10 +29,16 @@ pub(crate) enum Command {
     /// Run one scenario and show what came of it.
     Run(Run),
     /// Run every combination of varied keys, in parallel, one CSV row each.
-    Sweep(Sweep),
+    Sweep(sweep::Sweep),
     /// List the keys that a scenario may have, what each takes, and in what range.
     Keys,
 }
+
+/// Version of the program and the commit that it was built from.
+const BUILD: &str = env!("ACKGATE_BUILD");
+
+/// Flows in one row group of a Parquet file: some megabytes.
+const ROW_GROUP: usize = 1 << 18;
 
 /// Which scenario, and what to change in it.
 #[derive(Args)]
@@ -63,51 +72,18 @@ pub(crate) struct Run {
     /// Draw the course of the run: queue, delivery, bytes in flight, held ACKs (SVG).
     #[arg(long, value_name = "FILE")]
     plot: Option<PathBuf>,
-    /// Write the course of the run as numbers (CSV).
+    /// Write the course of the run as numbers (CSV, or Parquet when the name ends so).
     #[arg(long, value_name = "FILE")]
     series: Option<PathBuf>,
-    /// Write each flow: when it began, whose it was, its size, how long it took (CSV).
+    /// Write each flow: when it began, whose it was, its size, how long it took (CSV, or Parquet).
     #[arg(long, value_name = "FILE")]
     flows: Option<PathBuf>,
-}
-
-#[derive(Args)]
-pub(crate) struct Sweep {
-    #[command(flatten)]
-    source: Source,
-    /// Vary a key: values with commas between, 4..256 (doubling), 10..100:10 (in steps). The first varies slowest.
-    #[arg(long, value_name = "KEY=LIST", required = true)]
-    vary: Vec<String>,
-    /// Run each combination with so many seeds, counted up from the scenario's.
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    seeds: u32,
-    /// Keep the rows in this file (CSV). Rows that it has already are not run again.
-    #[arg(long, value_name = "FILE")]
-    out: Option<PathBuf>,
-    /// Run only part K of N. Parts put end to end, in order, are the whole sweep.
-    #[arg(long, value_name = "K/N", default_value = "1/1")]
-    shard: String,
-    /// Threads to run on; 0 for one on each core.
-    #[arg(long, visible_alias = "jobs", value_name = "N", default_value_t = 0)]
-    threads: usize,
-    /// Add the wall-clock time of each run to the rows: the one figure that differs between equal sweeps.
-    #[arg(long)]
-    wall: bool,
-    /// Print the rows as CSV instead of a table.
-    #[arg(long, conflicts_with = "json")]
-    csv: bool,
-    /// Print the rows as a JSON array instead, each as `sim run --json` prints one.
-    #[arg(long)]
-    json: bool,
-    /// Draw goodput and timeouts over the first varied key that is a quantity (SVG).
-    #[arg(long, value_name = "FILE")]
-    plot: Option<PathBuf>,
 }
 
 pub(crate) fn run(command: Command) -> anyhow::Result<()> {
     match command {
         Command::Run(args) => run_one(&args),
-        Command::Sweep(args) => run_many(&args),
+        Command::Sweep(args) => sweep::run(&args),
         Command::Keys => keys(),
     }
 }
@@ -128,7 +104,8 @@ impl Source {
 }
 
 fn run_one(args: &Run) -> anyhow::Result<()> {
-    let scenario = args.source.document()?.scenario()?;
+    let document = args.source.document()?;
+    let scenario = document.scenario()?;
     // The table has them itself.
     if args.json || args.csv {
         warn(scenario.warnings());
@@ -144,7 +121,7 @@ fn run_one(args: &Run) -> anyhow::Result<()> {
     }
     let report = match (&args.pcap, &args.plot, &args.series, &args.flows) {
         (None, None, None, None) => ackgate_sim::run(&scenario, &mut Nobody)?,
-        _ => observed(args, &scenario)?,
+        _ => observed(args, &document, &scenario)?,
     };
     if args.json {
         return print_json(&flat::json(&report));
@@ -159,7 +136,7 @@ fn run_one(args: &Run) -> anyhow::Result<()> {
 }
 
 /// Runs with a capture, a recording of the course, or both.
-fn observed(args: &Run, scenario: &Scenario) -> anyhow::Result<Report> {
+fn observed(args: &Run, document: &Document, scenario: &Scenario) -> anyhow::Result<Report> {
     let capture = match &args.pcap {
         Some(path) => {
             let file = File::create(path).with_context(|| format!("{} cannot be written", path.display()))?;
@@ -176,61 +153,17 @@ fn observed(args: &Run, scenario: &Scenario) -> anyhow::Result<Report> {
         capture.finish().with_context(|| format!("{} cannot be captured", path.display()))?;
     }
     if let (Some(flows), Some(path)) = (observer.1.1, &args.flows) {
-        save(path, &flows.csv())?;
+        save_table(path, document, || flows.csv(), || flows.frames(ROW_GROUP))?;
     }
     if let Some(series) = observer.1.0 {
         if let Some(path) = &args.plot {
             save(path, &output::plot(scenario, &report, &series))?;
         }
         if let Some(path) = &args.series {
-            save(path, &series.csv())?;
+            save_table(path, document, || series.csv(), || [series.frame()])?;
         }
     }
     Ok(report)
-}
-
-fn run_many(args: &Sweep) -> anyhow::Result<()> {
-    let document = args.source.document()?;
-    let vary = args.vary.iter().map(|text| Vary::parse(text)).collect::<Result<Vec<_>, SweepError>>()?;
-    let shard = Shard::parse(&args.shard)?;
-    let plan = Plan::new(&document, &vary, args.seeds)?;
-    let points = plan.shard(shard);
-    // Before the runs, which may be long.
-    if let Some(path) = &args.plot {
-        let part = if shard.n > 1 {
-            format!("; part {} alone has none to draw: leave --plot out", args.shard)
-        } else {
-            String::new()
-        };
-        sweep::check_plot(&plan, points).map_err(|problem| SweepError::Usage(format!("--plot: {problem}{part}")))?;
-        writable(path)?;
-    }
-    warn(points.iter().flat_map(|point| point.scenario.warnings()));
-    let mut rows = Output::new(&plan, points, shard.k == 1, args.wall);
-    if let Some(path) = &args.out {
-        rows = rows.keep_in(path)?;
-    }
-
-    let bar = progress(points, &rows);
-    sweep::run(
-        points,
-        &mut rows,
-        args.threads,
-        |point| {
-            let report = ackgate_sim::run(&point.scenario, &mut Nobody);
-            report.with_context(|| format!("{} with {}", args.source.name(), point.values.join(" ")))
-        },
-        |point, _| bar.inc(share(point.work())),
-    )?;
-    bar.finish_and_clear();
-
-    if let Some(path) = &args.plot {
-        save(path, &sweep::plot(&args.source.name(), &plan, points, &rows).map_err(SweepError::Usage)?)?;
-    }
-    if args.json {
-        return print_json(&rows.json());
-    }
-    if args.csv { print(&rows.csv()) } else { print(&sweep::summary(&plan, points, &rows)) }
 }
 
 /// Says once each on standard error what is asking for trouble.
@@ -238,22 +171,6 @@ fn warn(warnings: impl IntoIterator<Item = String>) {
     for warning in warnings.into_iter().collect::<BTreeSet<_>>() {
         eprintln!("warning: {warning}");
     }
-}
-
-/// A bar on standard error, measured in traffic so that long points count for more; hidden when that is no terminal.
-fn progress(points: &[sweep::Point], rows: &Output) -> ProgressBar {
-    let total: u64 = points.iter().map(|point| share(point.work())).sum();
-    let kept: u64 = points.iter().filter(|point| rows.has(point)).map(|point| share(point.work())).sum();
-    let bar = ProgressBar::new(total).with_message(format!("{} points", points.len()));
-    let style = ProgressStyle::with_template("{msg} {wide_bar} {percent:>3} %  {elapsed}, {eta} left");
-    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
-    bar.set_position(kept);
-    bar
-}
-
-/// A point's work in the bar's unit: kilobytes, of which a sweep cannot have too many to count.
-fn share(work: u128) -> u64 {
-    u64::try_from(work / 1_000).unwrap_or(u64::MAX >> 20)
 }
 
 fn keys() -> anyhow::Result<()> {
@@ -278,8 +195,25 @@ fn writable(path: &Path) -> anyhow::Result<()> {
     if fs::metadata(path).is_ok_and(|known| !known.is_file() && !known.is_dir()) {
         return Ok(());
     }
+    let known = path.exists();
     let opened = File::options().create(true).append(true).open(path);
-    opened.map(|_| ()).with_context(|| format!("{} cannot be written", path.display()))
+    // A Parquet file is whole or not there.
+    let opened = opened.and_then(|_| if known || !parquet::is_meant(path) { Ok(()) } else { fs::remove_file(path) });
+    opened.with_context(|| format!("{} cannot be written", path.display()))
+}
+
+/// Writes a table of a run as its name asks for.
+fn save_table<F: IntoIterator<Item = Frame>>(
+    path: &Path,
+    document: &Document,
+    csv: impl FnOnce() -> String,
+    frames: impl FnOnce() -> F,
+) -> anyhow::Result<()> {
+    if !parquet::is_meant(path) {
+        return save(path, &csv());
+    }
+    let provenance = Provenance::new(BUILD, document, &[], 1)?;
+    parquet::write(path, frames(), &provenance).with_context(|| format!("{} cannot be written", path.display()))
 }
 
 fn save(path: &Path, text: &str) -> anyhow::Result<()> {

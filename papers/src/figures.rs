@@ -48,7 +48,7 @@ impl Figures {
     /// Takes the rows that a sweep left.
     #[must_use]
     pub fn new(experiment: &Experiment, output: &Output) -> Self {
-        let mut figures = Self { columns: output.columns.clone(), rows: HashMap::new() };
+        let mut figures = Self { columns: output.columns().to_vec(), rows: HashMap::new() };
         for (point, (curve, x)) in experiment.plan().points.iter().zip(&experiment.places) {
             if let Some(row) = output.row(point) {
                 figures.rows.entry((*curve, x.to_bits())).or_default().push(row.to_vec());

@@ -2,8 +2,10 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
-use ackgate_sim::observer::Nobody;
+use ackgate_sim::observer::Until;
 use ackgate_sim::sweep::{self, Output, SweepError};
 
 use crate::experiment::Experiment;
@@ -21,6 +23,8 @@ pub struct Options {
     pub jobs: usize,
     /// Whether the experiments were read as quick ones; for the report's heading.
     pub quick: bool,
+    /// Ends everything when it is set; rows that are there by then are kept.
+    pub stop: Arc<AtomicBool>,
 }
 
 /// An experiment that has been run and judged.
@@ -99,7 +103,7 @@ pub fn run(experiment: Experiment, options: &Options, progress: impl Fn(u128) + 
     let kept = plan.points.iter().filter(|point| output.has(point)).map(sweep::Point::work).sum();
     progress(kept);
     let simulate = |point: &sweep::Point| {
-        ackgate_sim::run(&point.scenario, &mut Nobody)
+        ackgate_sim::run(&point.scenario, &mut Until(&options.stop))
             .map_err(|error| Stop::Simulation { point: point.values.join(" "), error })
     };
     sweep::run(&plan.points, &mut output, options.jobs, simulate, |point, _| progress(point.work())).map_err(

@@ -99,7 +99,7 @@ fn the_report_opens_from_disk_on_a_phone_and_on_a_desk() {
         return;
     };
     let folder = tempfile::tempdir().expect("a temporary folder can be made");
-    let options = Options { out: folder.path().to_path_buf(), jobs: 1, quick: true };
+    let options = Options { out: folder.path().to_path_buf(), jobs: 1, quick: true, stop: std::sync::Arc::default() };
     let outcomes: Vec<_> = [MIXED, BARS]
         .into_iter()
         .map(|text| Experiment::parse("mixed.toml", text, false).unwrap_or_else(|error| panic!("{error}")))

@@ -36,7 +36,7 @@ claim = [
 #[test]
 fn from_file_to_report() {
     let folder = tempfile::tempdir().expect("a temporary folder can be made");
-    let options = Options { out: folder.path().to_path_buf(), jobs: 1, quick: false };
+    let options = Options { out: folder.path().to_path_buf(), jobs: 1, quick: false, stop: std::sync::Arc::default() };
     let experiment = || Experiment::parse("small.toml", SMALL, false).unwrap_or_else(|error| panic!("{error}"));
     let outcome = run(experiment(), &options, |_| ()).expect("it runs");
     let verdicts: Vec<Verdict> = outcome.judgements.iter().map(|judgement| judgement.verdict).collect();

@@ -18,4 +18,4 @@ mod watch;
 mod workload;
 mod world;
 
-pub use world::{Error, run};
+pub use world::{Error, run, run_with};

@@ -1,7 +1,9 @@
 //! How the inside of a run is seen: a trace, a capture or a plot implements [`Observer`] and is shown what happens.
 //!
 //! A run is generic over its observer, so that nothing is spent on what nobody looks at: with [`Nobody`] every call
-//! compiles to nothing. Observers cannot change a run.
+//! compiles to nothing. Observers cannot change a run; they may end it before its time.
+
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use ackgate_control::policy::{Action, FlowId, PacketId, Verdict};
 use ackgate_control::segment::{Edit, Segment};
@@ -160,6 +162,14 @@ pub trait Observer {
     /// Whether a run should make any of the calls below.
     const ENABLED: bool = true;
 
+    /// Whether a run should ask [`stop`](Self::stop) now and then.
+    const STOPS: bool = false;
+
+    /// Whether the run is to end now, without a result.
+    fn stop(&self) -> bool {
+        false
+    }
+
     /// Before the first event: the interfaces that [`Point`]s number.
     fn begin(&mut self, interfaces: &[Interface]) {
         let _ = interfaces;
@@ -225,9 +235,27 @@ impl Observer for Nobody {
     const ENABLED: bool = false;
 }
 
+/// Ends a run when a flag is set, which may be by another thread or a signal; else looks at nothing.
+#[derive(Clone, Copy, Debug)]
+pub struct Until<'a>(pub &'a AtomicBool);
+
+impl Observer for Until<'_> {
+    const ENABLED: bool = false;
+    const STOPS: bool = true;
+
+    fn stop(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
 /// An observer that may be left out.
 impl<O: Observer> Observer for Option<O> {
     const ENABLED: bool = O::ENABLED;
+    const STOPS: bool = O::STOPS;
+
+    fn stop(&self) -> bool {
+        self.as_ref().is_some_and(Observer::stop)
+    }
 
     fn begin(&mut self, interfaces: &[Interface]) {
         self.iter_mut().for_each(|observer| observer.begin(interfaces));
@@ -277,6 +305,11 @@ impl<O: Observer> Observer for Option<O> {
 /// Two observers see the same run.
 impl<A: Observer, B: Observer> Observer for (A, B) {
     const ENABLED: bool = A::ENABLED || B::ENABLED;
+    const STOPS: bool = A::STOPS || B::STOPS;
+
+    fn stop(&self) -> bool {
+        self.0.stop() || self.1.stop()
+    }
 
     fn begin(&mut self, interfaces: &[Interface]) {
         self.0.begin(interfaces);

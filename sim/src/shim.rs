@@ -30,6 +30,8 @@ enum Scheming {
     Ictcp(Box<Ictcp>),
     Shaper(Box<Shaper>),
     HWatch(Box<HWatch>),
+    /// The caller's.
+    Own(Box<dyn Policy>),
 }
 
 impl Shim {
@@ -65,6 +67,11 @@ impl Shim {
             .collect()
     }
 
+    /// A scheme of the caller's.
+    pub(crate) fn own(policy: Box<dyn Policy>) -> Self {
+        Self { policy: Scheming::Own(policy), timer_at: Ps::NEVER, held: 0, flows: Vec::new() }
+    }
+
     /// A number of this host for a connection.
     pub(crate) fn number(&mut self, connection: u32) -> FlowId {
         self.flows.push(connection);
@@ -84,7 +91,9 @@ impl Shim {
                 let gate = pac.gate();
                 Gate { in_flight: gate.in_flight(), threshold: gate.threshold.get(), held }
             }
-            Scheming::Ictcp(_) | Scheming::Shaper(_) | Scheming::HWatch(_) => Gate { in_flight: 0, threshold: 0, held },
+            Scheming::Ictcp(_) | Scheming::Shaper(_) | Scheming::HWatch(_) | Scheming::Own(_) => {
+                Gate { in_flight: 0, threshold: 0, held }
+            }
         }
     }
 
@@ -95,6 +104,7 @@ impl Shim {
             Scheming::Ictcp(ictcp) => ictcp.as_mut(),
             Scheming::Shaper(shaper) => shaper.as_mut(),
             Scheming::HWatch(hwatch) => hwatch.as_mut(),
+            Scheming::Own(own) => own.as_mut(),
         }
     }
 }

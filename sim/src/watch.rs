@@ -73,6 +73,11 @@ impl<'a, O: Observer> Watch<'a, O> {
         Self { observer, pending: BinaryHeap::new(), serial: 0, queues }
     }
 
+    /// Whether the observer wants the run to end.
+    pub(crate) fn stop(&self) -> bool {
+        self.observer.stop()
+    }
+
     /// Makes all calls that are due before `now`.
     pub(crate) fn catch_up(&mut self, now: Ps) {
         while self.pending.peek().is_some_and(|pending| pending.at <= now) {

@@ -23,7 +23,10 @@ pub fn json(report: &Report) -> Value {
 #[must_use]
 pub fn columns(report: &Report) -> Vec<(String, String)> {
     let mut columns = Vec::new();
-    flatten("", &json(report), &mut columns);
+    flatten("", &json(report), &mut |name, value| {
+        let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        columns.push((name, text));
+    });
     columns
 }
 
@@ -31,6 +34,14 @@ pub fn columns(report: &Report) -> Vec<(String, String)> {
 #[must_use]
 pub fn names() -> Vec<String> {
     columns(&Report::default()).into_iter().map(|(name, _)| name).collect()
+}
+
+/// The columns of an empty report, which show each one's type.
+#[must_use]
+pub fn shapes() -> Vec<(String, Value)> {
+    let mut shapes = Vec::new();
+    flatten("", &json(&Report::default()), &mut |name, value| shapes.push((name, value.clone())));
+    shapes
 }
 
 /// The fields of a report's JSON, made of its columns; those that are not there are left out.
@@ -61,17 +72,13 @@ fn joined(name: &str, field: &str) -> String {
     if name.is_empty() { field.to_owned() } else { format!("{name}_{field}") }
 }
 
-fn flatten(name: &str, value: &Value, columns: &mut Vec<(String, String)>) {
+/// Shows each figure under its joined name.
+fn flatten(name: &str, value: &Value, show: &mut impl FnMut(String, &Value)) {
     match value {
-        Value::Object(fields) => {
-            for (field, value) in fields {
-                flatten(&joined(name, field), value, columns);
-            }
-        }
-        Value::String(text) => columns.push((name.into(), text.clone())),
+        Value::Object(fields) => fields.iter().for_each(|(field, value)| flatten(&joined(name, field), value, show)),
         // Groups and warnings: as many as the scenario has are no columns.
         Value::Array(_) => {}
-        other => columns.push((name.into(), other.to_string())),
+        figure => show(name.into(), figure),
     }
 }
 

@@ -1,9 +1,10 @@
-//! The flows of a run, one by one, as CSV: for distributions that percentiles do not show.
+//! The flows of a run, one by one, as CSV or columns: for distributions that percentiles do not show.
 
 use std::fmt::Write;
 
 use ackgate_control::units::{Span, Time};
 
+use super::frame::{Data, Frame};
 use crate::observer::{Flow, Observer};
 
 /// Column names. The first three are those of a flow arrival trace.
@@ -22,7 +23,7 @@ impl Flows {
         for (end, flow) in &self.0 {
             let start = Span(end.0.saturating_sub(flow.took.0));
             let round = flow.round.map_or_else(String::new, |round| round.to_string());
-            let group = flow.background.map_or_else(|| "main".into(), |group| group.to_string());
+            let group = group(flow);
             // Writing to a string cannot fail.
             let _ = writeln!(
                 text,
@@ -35,6 +36,35 @@ impl Flows {
         }
         text
     }
+}
+
+impl Flows {
+    /// The same as typed columns, so many flows at a time; one frame without rows when there are none.
+    pub fn frames(&self, rows: usize) -> impl Iterator<Item = Frame> {
+        let none: &[(Time, Flow)] = &[];
+        self.0.chunks(rows.max(1)).chain(self.0.is_empty().then_some(none)).map(frame)
+    }
+}
+
+/// Flows with the times of their ends as typed columns.
+#[must_use]
+pub fn frame(flows: &[(Time, Flow)]) -> Frame {
+    #[expect(clippy::cast_precision_loss, reason = "nanoseconds of a run are far below 2^53")]
+    let float = |nanos: u64, unit: f64| nanos as f64 / unit;
+    let start = |(end, flow): &(Time, Flow)| float(end.0.saturating_sub(flow.took.0), 1e3);
+    let mut frame = Frame::default();
+    frame.add("start_us", Data::Float(flows.iter().map(start).collect()));
+    frame.add("sender", Data::Unsigned(flows.iter().map(|(_, flow)| flow.sender.into()).collect()));
+    frame.add("bytes", Data::Unsigned(flows.iter().map(|(_, flow)| flow.bytes).collect()));
+    frame.add("flow_ms", Data::Float(flows.iter().map(|(_, flow)| float(flow.took.0, 1e6)).collect()));
+    frame.add("round", Data::Number(flows.iter().map(|(_, flow)| flow.round).collect()));
+    frame.add("group", Data::Text(flows.iter().map(|(_, flow)| group(flow)).collect()));
+    frame
+}
+
+/// Whose flow it is: `main`, or the number of a background group.
+fn group(flow: &Flow) -> String {
+    flow.background.map_or_else(|| "main".into(), |group| group.to_string())
 }
 
 impl Observer for Flows {
@@ -87,6 +117,20 @@ mod tests {
         );
         let count = |group: &str, round: &str| rows.iter().filter(|row| row[5] == group && row[4] == round).count();
         assert_eq!((count("main", "1"), count("main", "3"), count("0", "2"), rows.len()), (2, 2, 2, 10));
+    }
+
+    #[test]
+    fn columns_are_the_lines() {
+        let document = Document::parse("x.toml", "senders = 3\nrounds = 4\nworkload = { volume = \"3KB\" }");
+        let mut flows = Flows::default();
+        crate::run(&document.and_then(|document| document.scenario()).unwrap(), &mut flows).unwrap();
+        let lines = flows.csv().lines().count() - 1;
+        let frames: Vec<Frame> = flows.frames(5).collect();
+        assert_eq!(frames.iter().map(Frame::len).collect::<Vec<_>>(), [5, 5, 2]);
+        assert_eq!(lines, 12);
+        let names: Vec<&str> = frames[0].columns.iter().map(|column| column.name.as_str()).collect();
+        assert_eq!(names.join(","), HEADER);
+        assert_eq!(Flows::default().frames(5).map(|frame| frame.columns.len()).collect::<Vec<_>>(), [6]);
     }
 
     #[test]

@@ -7,6 +7,7 @@ use std::collections::HashMap;
 
 use ackgate_control::units::{Span, Time};
 
+use super::frame::{Data, Frame};
 use crate::observer::{Congestion, DropReason, Gate, Interface, InterfaceKind, Observer, Packet, Point, Way};
 
 /// Bins that are kept at most.
@@ -171,6 +172,23 @@ impl Series {
         text
     }
 
+    /// All bins as typed columns, the same as in [`csv`](Self::csv).
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "nanoseconds of a run are far below 2^53")]
+    pub fn frame(&self) -> Frame {
+        let bins = || 0..self.len();
+        let mut frame = Frame::default();
+        frame.add("start_us", Data::Float(bins().map(|bin| (bin as u64 * self.width) as f64 / 1e3).collect()));
+        for (level, name) in LEVELS {
+            frame.add(&format!("{name}_mean"), Data::Float(bins().map(|bin| self.mean(bin, level)).collect()));
+            frame.add(&format!("{name}_max"), Data::Float(bins().map(|bin| self.max(bin, level)).collect()));
+        }
+        for (count, name) in COUNTS {
+            frame.add(name, Data::Unsigned(bins().map(|bin| self.count(bin, count)).collect()));
+        }
+        frame
+    }
+
     /// Lets the levels stand until `now`, and makes sure there is a bin for it.
     fn advance(&mut self, now: Time) {
         let now = now.0.max(self.now);
@@ -321,6 +339,9 @@ mod tests {
         let area: f64 = (0..series.len()).map(|bin| series.mean(bin, Level::Queue) * series.length(bin)).sum();
         assert!((area / 1e9 - 450.0).abs() < 1e-6, "{area}");
         assert_eq!(series.csv().lines().count(), series.len() + 1);
+        let frame = series.frame();
+        let names: Vec<&str> = frame.columns.iter().map(|column| column.name.as_str()).collect();
+        assert_eq!((names.join(",").as_str(), frame.len()), (series.csv().lines().next().unwrap(), series.len()));
     }
 
     #[test]

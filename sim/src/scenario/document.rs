@@ -100,6 +100,22 @@ pub(super) enum Value {
     Table(Vec<Entry>),
 }
 
+impl Value {
+    fn to_toml(&self) -> toml::Value {
+        match self {
+            Self::String(text) => toml::Value::String(text.clone()),
+            Self::Integer(number) => toml::Value::Integer(*number),
+            Self::Float(number) => toml::Value::Float(*number),
+            Self::Boolean(truth) => toml::Value::Boolean(*truth),
+            Self::Date(text) => text.parse().map_or_else(|_| toml::Value::String(text.clone()), toml::Value::Datetime),
+            Self::Array(items) => toml::Value::Array(items.iter().map(|item| item.value.to_toml()).collect()),
+            Self::Table(entries) => toml::Value::Table(
+                entries.iter().map(|entry| (entry.key.clone(), entry.node.value.to_toml())).collect(),
+            ),
+        }
+    }
+}
+
 /// A key of a table.
 #[derive(Clone, Debug)]
 pub(super) struct Entry {
@@ -130,6 +146,33 @@ impl Document {
         let mut document = Self::parse(&file, &text)?;
         document.folder = path.parent().map(Path::to_path_buf).unwrap_or_default();
         Ok(document)
+    }
+
+    /// The same with another folder that relative paths in it start from.
+    #[must_use]
+    pub fn within(self, folder: PathBuf) -> Self {
+        Self { folder, ..self }
+    }
+
+    /// The folder that relative paths in it start from; empty for the working directory.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// The name of its file, for messages.
+    #[must_use]
+    pub fn file(&self) -> &str {
+        &self.file
+    }
+
+    /// The document with all its changes as the text of a file that says the same.
+    #[must_use]
+    pub fn to_toml(&self) -> String {
+        match self.root.value.to_toml() {
+            toml::Value::Table(table) => table.to_string(),
+            _ => String::new(),
+        }
     }
 
     /// Takes the text of a scenario; `file` is its name for messages.

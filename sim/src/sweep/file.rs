@@ -9,20 +9,15 @@ use serde_json::{Map, Value};
 
 use super::SweepError;
 use super::plan::{Plan, Point};
+use super::row::{FINGERPRINT, Layout, line, plain};
 use crate::output::flat;
+use crate::output::frame::Frame;
 use crate::report::Report;
-
-/// The column that identifies a row's scenario.
-const FINGERPRINT: &str = "scenario";
 
 /// The rows of one shard, in a file or in memory alone.
 #[derive(Debug)]
 pub struct Output {
-    /// Column names. The varied keys that a report does not show itself come first, the fingerprint last.
-    pub columns: Vec<String>,
-    /// Varied keys that have a column of their own: index into a point's values.
-    own: Vec<usize>,
-    wall: bool,
+    layout: Layout,
     header: bool,
     /// Fingerprints of the shard's points, in order.
     order: Vec<u64>,
@@ -35,13 +30,15 @@ impl Output {
     /// differs between equal sweeps. `header` says whether the file begins with the column names.
     #[must_use]
     pub fn new(plan: &Plan, points: &[Point], header: bool, wall: bool) -> Self {
-        let report = flat::names();
-        let own: Vec<usize> = (0..plan.keys.len()).filter(|i| !report.contains(&plan.keys[*i])).collect();
-        let mut columns: Vec<String> = own.iter().map(|i| plan.keys[*i].clone()).collect();
-        columns.extend(report.into_iter().filter(|name| wall || name != "wall_s"));
-        columns.push(FINGERPRINT.into());
+        let layout = Layout::new(&plan.keys, wall);
         let order = points.iter().map(|point| point.fingerprint).collect();
-        Self { columns, own, wall, header, order, rows: HashMap::new(), file: None }
+        Self { layout, header, order, rows: HashMap::new(), file: None }
+    }
+
+    /// Column names. The varied keys that a report does not show itself come first, the fingerprint last.
+    #[must_use]
+    pub fn columns(&self) -> &[String] {
+        &self.layout.columns
     }
 
     /// Keeps the rows in a file too, which nobody else may write until this is dropped. Rows that it has already are
@@ -75,25 +72,25 @@ impl Output {
             let record = record.map_err(|_| own(i + 1, "is not a line of CSV text"))?;
             let row: Vec<String> = record.iter().map(str::to_owned).collect();
             if self.header && i == 0 {
-                if row != self.columns {
+                if row != self.layout.columns {
                     return Err(own(1, "has other columns than this sweep"));
                 }
                 continue;
             }
             let print = row.last().and_then(|print| u64::from_str_radix(print, 16).ok());
-            match print.filter(|print| row.len() == self.columns.len() && known.contains(print)) {
+            match print.filter(|print| row.len() == self.layout.columns.len() && known.contains(print)) {
                 Some(print) => self.rows.insert(print, row),
                 None => return Err(own(i + 1, "has a row that is not one of this sweep's points")),
             };
         }
         // A torn line behind rows of this sweep is of this sweep too; by itself it could be anybody's.
-        let header = if self.header { line(&self.columns) } else { String::new() };
+        let header = if self.header { line(&self.layout.columns) } else { String::new() };
         if whole == 0 && !header.as_bytes().starts_with(&text) {
             return Err(own(1, "is not the beginning of this sweep's rows"));
         }
         file.set_len(whole as u64).map_err(io)?;
         if whole == 0 && self.header {
-            file.write_all(line(&self.columns).as_bytes()).map_err(io)?;
+            file.write_all(line(&self.layout.columns).as_bytes()).map_err(io)?;
         }
         // Behind a symbolic link, which stays one.
         let place = fs::canonicalize(path).map_err(io)?;
@@ -118,10 +115,14 @@ impl Output {
     /// # Errors
     /// When the file cannot be written.
     pub fn add(&mut self, point: &Point, report: &Report) -> Result<(), SweepError> {
-        let mut row: Vec<String> = self.own.iter().map(|i| point.values[*i].clone()).collect();
-        let columns = flat::columns(report).into_iter().filter(|(name, _)| self.wall || name != "wall_s");
-        row.extend(columns.map(|(_, value)| value));
-        row.push(format!("{:016x}", point.fingerprint));
+        self.insert(point, self.layout.row(point, report))
+    }
+
+    /// Adds a row that is made already, and appends it to the file at once.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub(super) fn insert(&mut self, point: &Point, row: Vec<String>) -> Result<(), SweepError> {
         if let Some((path, file)) = &mut self.file {
             let io = |error: std::io::Error| SweepError::Output(format!("{}: {error}", path.display()));
             file.write_all(line(&row).as_bytes()).map_err(io)?;
@@ -139,8 +140,14 @@ impl Output {
     /// Everything as CSV text, in the order of the sweep.
     #[must_use]
     pub fn csv(&self) -> String {
-        let header = self.header.then(|| line(&self.columns));
+        let header = self.header.then(|| line(&self.layout.columns));
         header.into_iter().chain(self.rows().into_iter().map(|row| line(row))).collect()
+    }
+
+    /// The rows that are there, in the order of the sweep, as typed columns.
+    #[must_use]
+    pub fn frame(&self) -> Frame {
+        self.layout.frame(&self.rows())
     }
 
     /// The rows that are there, in the order of the sweep: each an object as `ackgate sim run` prints it, with the
@@ -148,10 +155,11 @@ impl Output {
     #[must_use]
     pub fn json(&self) -> Value {
         let object = |row: &&Vec<String>| {
-            let (keys, rest) = row.split_at(self.own.len());
-            let report = self.columns[keys.len()..].iter().zip(rest).map(|(name, text)| (name.as_str(), text.as_str()));
+            let (keys, rest) = row.split_at(self.layout.own.len());
+            let report =
+                self.layout.columns[keys.len()..].iter().zip(rest).map(|(name, text)| (name.as_str(), text.as_str()));
             let mut object: Map<String, Value> =
-                self.columns.iter().zip(keys).map(|(key, text)| (key.clone(), plain(text))).collect();
+                self.layout.columns.iter().zip(keys).map(|(key, text)| (key.clone(), plain(text))).collect();
             object.extend(flat::from_columns(&report.collect()));
             object.extend(row.last().map(|print| (FINGERPRINT.to_owned(), Value::from(print.as_str()))));
             Value::Object(object)
@@ -202,20 +210,4 @@ fn is_at(file: &File, path: &Path) -> bool {
         let _ = (file, path);
         true
     }
-}
-
-/// A value as it was given: a number or a truth where it looks like one.
-fn plain(text: &str) -> Value {
-    match serde_json::from_str(text) {
-        Ok(value @ (Value::Number(_) | Value::Bool(_))) => value,
-        _ => Value::from(text),
-    }
-}
-
-/// One line of CSV, quoted where needed.
-fn line(fields: &[String]) -> String {
-    let mut writer = csv::WriterBuilder::new().has_headers(false).from_writer(Vec::new());
-    // Writing to memory cannot fail.
-    let written = writer.write_record(fields).ok().and_then(|()| writer.into_inner().ok());
-    String::from_utf8(written.unwrap_or_default()).unwrap_or_default()
 }

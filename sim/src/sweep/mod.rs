@@ -7,12 +7,16 @@
 //! another scenario are noticed.
 
 mod file;
+pub mod folder;
+mod grid;
 mod plan;
 mod pool;
+mod row;
 mod summary;
 mod vary;
 
 pub use file::Output;
+pub use grid::Grid;
 pub use plan::{Plan, Point, Shard};
 pub use pool::run_all;
 pub use summary::{check_plot, plot, summary};
@@ -35,6 +39,20 @@ pub enum SweepError {
     /// The output is being written by another sweep.
     #[error("{0}")]
     Busy(String),
+    /// Points have no row yet.
+    #[error("{0}")]
+    Missing(String),
+    /// Two runs of one point differ.
+    #[error("{0}")]
+    Conflict(String),
+    /// A point's simulation failed.
+    #[error("{point}: {error}")]
+    Simulation {
+        /// Values of the varied keys.
+        point: String,
+        /// Why.
+        error: crate::Error,
+    },
     /// The output cannot be read or written.
     #[error("{0}")]
     Output(String),
@@ -46,7 +64,7 @@ impl SweepError {
     pub fn is_refusal(&self) -> bool {
         match self {
             Self::Usage(_) | Self::Scenario(_) | Self::Foreign(_) | Self::Busy(_) => true,
-            Self::Output(_) => false,
+            Self::Output(_) | Self::Missing(_) | Self::Conflict(_) | Self::Simulation { .. } => false,
         }
     }
 }

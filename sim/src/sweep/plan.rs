@@ -4,11 +4,8 @@ use std::collections::HashMap;
 
 use ackgate_control::units::Span;
 
-use super::{SweepError, Vary};
-use crate::scenario::{Assignment, Document, Per, Scenario, Workload};
-
-/// Points of one sweep at most.
-const MAX_POINTS: usize = 100_000;
+use super::{Grid, SweepError, Vary};
+use crate::scenario::{Document, Per, Scenario, Workload};
 
 /// A sweep before it is run.
 #[derive(Clone, Debug)]
@@ -72,67 +69,24 @@ impl Plan {
     /// # Errors
     /// When a key is varied twice, a combination is refused, or there are too many.
     pub fn new(document: &Document, vary: &[Vary], seeds: u32) -> Result<Self, SweepError> {
-        let usage = |problem: String| Err(SweepError::Usage(problem));
-        for (i, this) in vary.iter().enumerate() {
-            if vary[..i].iter().any(|other| other.key == this.key) {
-                return usage(format!("--vary {}: this key is varied twice; put all values in one list", this.key));
-            }
-        }
-        if seeds == 0 {
-            return usage("--seeds 0: at least 1".into());
-        }
-        let varies_seed = vary.iter().any(|vary| vary.key == "seed");
-        if seeds > 1 && varies_seed {
-            return usage(format!("--seeds {seeds}: the seed is varied with --vary already"));
-        }
-        let count = vary.iter().try_fold(seeds as usize, |count, vary| count.checked_mul(vary.values.len()));
-        match count {
-            Some(count) if count <= MAX_POINTS => {}
-            _ => return usage(format!("this sweep has more than {MAX_POINTS} points")),
-        }
-        let mut plan = Self { keys: vary.iter().map(|vary| vary.key.clone()).collect(), points: Vec::new() };
-        plan.add(document, vary, &mut Vec::new(), seeds)?;
-        if seeds > 1 {
-            plan.keys.push("seed".into());
-        }
+        Self::of(&Grid::new(document, vary, seeds)?)
+    }
+
+    /// All points of a grid.
+    ///
+    /// # Errors
+    /// When a combination is refused, or two are the same scenario.
+    pub fn of(grid: &Grid) -> Result<Self, SweepError> {
+        let plan = Self { keys: grid.keys(), points: grid.points()? };
         let mut seen = HashMap::new();
         for point in &plan.points {
             if let Some(other) = seen.insert(point.fingerprint, &point.values) {
                 let (this, other) = (point.values.join(" "), other.join(" "));
-                return usage(format!("--vary: `{other}` and `{this}` are the same scenario; leave one of them out"));
+                let problem = format!("--vary: `{other}` and `{this}` are the same scenario; leave one of them out");
+                return Err(SweepError::Usage(problem));
             }
         }
         Ok(plan)
-    }
-
-    fn add(
-        &mut self,
-        document: &Document,
-        vary: &[Vary],
-        values: &mut Vec<String>,
-        seeds: u32,
-    ) -> Result<(), SweepError> {
-        if let Some((first, rest)) = vary.split_first() {
-            for value in &first.values {
-                let mut changed = document.clone();
-                changed.set(&Assignment { option: "--vary", key: first.key.clone(), value: value.clone() })?;
-                values.push(value.clone());
-                self.add(&changed, rest, values, seeds)?;
-                values.pop();
-            }
-            return Ok(());
-        }
-        let scenario = document.scenario()?;
-        for i in 0..u64::from(seeds) {
-            let scenario = Scenario { seed: scenario.seed.wrapping_add(i), ..scenario.clone() };
-            let mut values = values.clone();
-            if seeds > 1 {
-                values.push(scenario.seed.to_string());
-            }
-            let fingerprint = fingerprint(&scenario);
-            self.points.push(Point { index: self.points.len(), values, scenario, fingerprint });
-        }
-        Ok(())
     }
 
     /// The points of one shard: a contiguous piece of the order with about 1/n of the expected work.
@@ -180,10 +134,14 @@ fn bytes(workload: &Workload, senders: u32, scenario: &Scenario) -> u128 {
     }
 }
 
-/// FNV-1a over everything that decides a run's result, the program's version included.
-fn fingerprint(scenario: &Scenario) -> u64 {
-    let text = format!("{} {scenario:?}", env!("CARGO_PKG_VERSION"));
-    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+/// Hash of everything that decides a run's result, the program's version included.
+pub(super) fn fingerprint(scenario: &Scenario) -> u64 {
+    hash(format!("{} {scenario:?}", env!("CARGO_PKG_VERSION")).as_bytes())
+}
+
+/// FNV-1a.
+pub(super) fn hash(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
 #[cfg(test)]

@@ -64,7 +64,7 @@ impl Columns<'_> {
 #[must_use]
 pub fn summary(plan: &Plan, points: &[Point], output: &Output) -> String {
     let (keys, groups) = groups(plan, points, output);
-    let columns = Columns(&output.columns);
+    let columns = Columns(output.columns());
     let several = groups.iter().any(|group| group.rows.len() > 1);
     let mut head: Vec<String> = keys.iter().map(|key| (*key).to_owned()).collect();
     head.push("goodput Mb/s".into());
@@ -150,7 +150,7 @@ pub fn plot(title: &str, plan: &Plan, points: &[Point], output: &Output) -> Resu
             name
         }
     };
-    let columns = Columns(&output.columns);
+    let columns = Columns(output.columns());
     let curves = |value: &dyn Fn(&[String]) -> f64| {
         let mut curves: Vec<Series> = Vec::new();
         for (group, (x, _)) in groups.iter().zip(&values) {

@@ -3,9 +3,9 @@
 use crate::engine::{Ps, prefetch, prefetch_all};
 use crate::observer::Observer;
 
-use super::World;
 use super::connection::Connection;
 use super::host::{ENDPOINT_LINES, first_channel};
+use super::{Error, World};
 
 /// What an event is about: 4 bits of kind, 28 bits of index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +35,8 @@ pub(crate) enum Event {
 }
 
 const INDEX_BITS: u32 = 28;
+/// Events between two questions whether the run is to end: some milliseconds of work.
+const STOP_EVERY: u64 = 1 << 16;
 /// Connections that events can name: two endpoints each.
 pub(super) const MAX_CONNECTIONS: u64 = 1 << (INDEX_BITS - 3);
 
@@ -45,7 +47,11 @@ impl Event {
 }
 
 impl<O: Observer> World<'_, O> {
-    pub(super) fn run(&mut self, limit: Ps) {
+    /// Handles events until all is done, or up to a time.
+    ///
+    /// # Errors
+    /// When the observer ends the run.
+    pub(super) fn run(&mut self, limit: Ps) -> Result<(), Error> {
         while let Some((time, event)) = self.events.pop() {
             if time > limit {
                 self.now = limit;
@@ -53,6 +59,9 @@ impl<O: Observer> World<'_, O> {
             }
             self.now = time;
             self.tally.events += 1;
+            if O::STOPS && self.tally.events.is_multiple_of(STOP_EVERY) && self.watch.stop() {
+                return Err(Error::Stopped);
+            }
             if O::ENABLED {
                 self.watch.catch_up(time);
             }
@@ -73,6 +82,7 @@ impl<O: Observer> World<'_, O> {
         if O::ENABLED {
             self.watch.catch_up(self.now);
         }
+        Ok(())
     }
 
     /// An event that packets and their timers have nothing to do with.

@@ -15,13 +15,14 @@ mod transit;
 use std::time::Instant;
 
 use ackgate_control::m21::FlowCounter;
+use ackgate_control::policy::Policy;
 
 use crate::engine::{EventQueue, Ps, Purpose, Random};
 use crate::measure::Tally;
 use crate::net::{Channel, Hop, Plan, Route, Slab};
 use crate::observer::Observer;
 use crate::report::Report;
-use crate::scenario::Scenario;
+use crate::scenario::{Scenario, Scheme};
 use crate::settings;
 use crate::shim::Shim;
 use crate::tcp::{Endpoint, TcpConfig};
@@ -52,6 +53,9 @@ pub enum Error {
     /// A parameter of the scheme makes no sense.
     #[error("the scheme cannot run: {0}")]
     Scheme(&'static str),
+    /// The observer ended the run: see [`Observer::stop`].
+    #[error("stopped before its end")]
+    Stopped,
     /// Packets were lost or made by the simulator itself: a fault of the program, never of the scenario.
     #[error("packets do not add up: {sent} sent, but {arrived} arrived, {dropped} dropped, {queued} in the network")]
     NotConserved {
@@ -123,6 +127,28 @@ pub(crate) struct World<'a, O> {
 /// [`Error`] says why there is no result.
 pub fn run<O: Observer>(scenario: &Scenario, observer: &mut O) -> Result<Report, Error> {
     let scenario = &scenario.resolved();
+    simulate(scenario, observer, |receivers, hosts| Shim::all(scenario, receivers, hosts))
+}
+
+/// Simulates a scenario with a scheme of the caller's own at each receiver, instead of the scenario's: `scheme` makes
+/// one for each, by its number.
+///
+/// # Errors
+/// [`Error`] says why there is no result.
+pub fn run_with<O: Observer>(
+    scenario: &Scenario,
+    observer: &mut O,
+    scheme: impl FnMut(u32) -> Box<dyn Policy>,
+) -> Result<Report, Error> {
+    let scenario = &Scenario { scheme: Scheme::None, ..scenario.clone() }.resolved();
+    simulate(scenario, observer, |receivers, _| Ok((0..receivers).map(scheme).map(Shim::own).collect()))
+}
+
+fn simulate<O: Observer>(
+    scenario: &Scenario,
+    observer: &mut O,
+    shims: impl FnOnce(u32, u32) -> Result<Vec<Shim>, Error>,
+) -> Result<Report, Error> {
     let asked: u64 = scenario.parties().iter().map(|party| u64::from(party.senders)).sum();
     if asked >= MAX_CONNECTIONS {
         return Err(Error::TooManyConnections(asked));
@@ -130,15 +156,19 @@ pub fn run<O: Observer>(scenario: &Scenario, observer: &mut O) -> Result<Report,
     if scenario.senders == 0 {
         return Err(Error::NoSenders);
     }
-    let mut world = World::new(scenario, observer)?;
+    let mut world = World::new(scenario, observer, shims)?;
     let started = Instant::now();
     world.start_groups();
-    world.run(Ps::from_span(scenario.time_limit));
+    world.run(Ps::from_span(scenario.time_limit))?;
     world.report(scenario, started)
 }
 
 impl<'a, O: Observer> World<'a, O> {
-    fn new(scenario: &Scenario, observer: &'a mut O) -> Result<Self, Error> {
+    fn new(
+        scenario: &Scenario,
+        observer: &'a mut O,
+        shims: impl FnOnce(u32, u32) -> Result<Vec<Shim>, Error>,
+    ) -> Result<Self, Error> {
         let plan = Plan::new(scenario);
         let stream = |purpose| Random::new(scenario.seed, purpose);
         let mut pools: Vec<Pool> = plan.pools.iter().map(|&bytes| Pool { bytes, ports: Vec::new() }).collect();
@@ -161,7 +191,7 @@ impl<'a, O: Observer> World<'a, O> {
             connections: Vec::with_capacity(plan.routes.len()),
             endpoints: Vec::with_capacity(2 * plan.routes.len()),
             configs,
-            shims: Shim::all(scenario, plan.receivers, plan.hosts)?,
+            shims: shims(plan.receivers, plan.hosts)?,
             counters: transit::counters(scenario, &plan.interfaces),
             largest_number: settings::m21_field(scenario).largest(),
             groups: Group::all(scenario),

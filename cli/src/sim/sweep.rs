@@ -1,0 +1,238 @@
+//! `ackgate sim sweep`: every combination of varied keys, in this process or cut into tasks for an engine.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use ackgate_sim::observer::Nobody;
+use ackgate_sim::output::parquet;
+use ackgate_sim::output::provenance::Provenance;
+use ackgate_sim::sweep::{self, Grid, Output, Plan, Point, Shard, SweepError, Vary};
+use anyhow::Context;
+use clap::{ArgMatches, Args, Command, FromArgMatches, Subcommand};
+use indicatif::{ProgressBar, ProgressStyle};
+
+use super::engine::{self, Engine};
+use super::{BUILD, Source, print, save, writable};
+use crate::table::print_json;
+
+/// A new sweep, or what to do with one that was cut into tasks.
+pub(crate) enum Sweep {
+    /// What to do with one that there is.
+    Known(engine::Command),
+    /// To be run.
+    New(Box<New>),
+}
+
+/// A subcommand, or else the arguments of a new sweep: clap's derive knows no such choice when arguments are nested.
+impl Args for Sweep {
+    fn augment_args(command: Command) -> Command {
+        let command = engine::Command::augment_subcommands(New::augment_args(command));
+        command.args_conflicts_with_subcommands(true).subcommand_negates_reqs(true).subcommand_required(false)
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for Sweep {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        match matches.subcommand() {
+            Some(_) => engine::Command::from_arg_matches(matches).map(Self::Known),
+            None => New::from_arg_matches(matches).map(|new| Self::New(Box::new(new))),
+        }
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+/// A sweep to be run.
+#[derive(Args)]
+pub(crate) struct New {
+    #[command(flatten)]
+    source: Source,
+    /// Vary a key: values with commas between, 4..256 (doubling), 10..100:10 (in steps). The first varies slowest.
+    #[arg(long, value_name = "KEY=LIST", required = true)]
+    vary: Vec<String>,
+    /// Run each combination with so many seeds, counted up from the scenario's.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seeds: u32,
+    /// Keep the rows in this file: CSV, where those that it has already are not run again, or Parquet when the name
+    /// ends so.
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Run only part K of N. Parts put end to end, in order, are the whole sweep.
+    #[arg(long, value_name = "K/N", default_value = "1/1")]
+    shard: String,
+    /// Threads to run on; 0 for one on each core.
+    #[arg(long, visible_alias = "jobs", value_name = "N", default_value_t = 0)]
+    threads: usize,
+    /// Add the wall-clock time of each run to the rows: the one figure that differs between equal sweeps.
+    #[arg(long)]
+    wall: bool,
+    #[command(flatten)]
+    show: Show,
+    /// Do not run it here: cut it into tasks and submit these.
+    #[arg(long, value_name = "ENGINE", requires = "dir", conflicts_with_all = ["out", "shard", "wall", "csv", "json", "plot"])]
+    on: Option<Engine>,
+    /// Folder for the tasks and their rows, on a file system that all nodes have.
+    #[arg(long, value_name = "DIR", requires = "on")]
+    dir: Option<PathBuf>,
+    /// Tasks at most; 0 for one for each minute of work, 1000 at most.
+    #[arg(long, value_name = "N", default_value_t = 0, requires = "on")]
+    tasks: usize,
+    /// An option for sbatch, such as --sbatch=--partition=short; repeat for several.
+    #[arg(long, value_name = "OPTION", allow_hyphen_values = true, requires = "on")]
+    sbatch: Vec<String>,
+    /// Submit nothing: print the script, which stays in DIR to be changed and submitted by hand.
+    #[arg(long, requires = "on")]
+    print: bool,
+}
+
+/// How the rows are shown.
+#[derive(Args)]
+pub(crate) struct Show {
+    /// Print the rows as CSV instead of a table.
+    #[arg(long, conflicts_with = "json")]
+    csv: bool,
+    /// Print the rows as a JSON array instead, each as `sim run --json` prints one.
+    #[arg(long)]
+    json: bool,
+    /// Draw goodput and timeouts over the first varied key that is a quantity (SVG).
+    #[arg(long, value_name = "FILE")]
+    plot: Option<PathBuf>,
+}
+
+pub(super) fn run(sweep: &Sweep) -> anyhow::Result<()> {
+    match sweep {
+        Sweep::Known(command) => engine::run(command),
+        Sweep::New(new) => new.run(),
+    }
+}
+
+impl New {
+    fn run(&self) -> anyhow::Result<()> {
+        let document = self.source.document()?;
+        let vary = self.vary.iter().map(|text| Vary::parse(text)).collect::<Result<Vec<_>, SweepError>>()?;
+        let grid = Grid::new(&document, &vary, self.seeds)?;
+        match (self.on, &self.dir) {
+            (Some(engine), Some(dir)) => engine::begin(&engine::Order {
+                engine,
+                dir,
+                name: &self.source.name(),
+                grid: &grid,
+                tasks: self.tasks,
+                threads: self.threads,
+                sbatch: &self.sbatch,
+                print: self.print,
+            }),
+            _ => self.run_here(&grid),
+        }
+    }
+
+    fn run_here(&self, grid: &Grid) -> anyhow::Result<()> {
+        let shard = Shard::parse(&self.shard)?;
+        let plan = Plan::of(grid)?;
+        let points = plan.shard(shard);
+        super::warn(points.iter().flat_map(|point| point.scenario.warnings()));
+        // Before the runs, which may be long.
+        if let Some(path) = &self.show.plot {
+            let part = if shard.n > 1 {
+                format!("; part {} alone has none to draw: leave --plot out", self.shard)
+            } else {
+                String::new()
+            };
+            sweep::check_plot(&plan, points)
+                .map_err(|problem| SweepError::Usage(format!("--plot: {problem}{part}")))?;
+            writable(path)?;
+        }
+        let mut rows = Output::new(&plan, points, shard.k == 1, self.wall);
+        let files = self.out.as_deref().map(Files::of).transpose()?;
+        if let Some(files) = &files {
+            rows = rows.keep_in(&files.rows)?;
+        }
+
+        let bar = progress(points, &rows);
+        sweep::run(
+            points,
+            &mut rows,
+            self.threads,
+            |point| {
+                let report = ackgate_sim::run(&point.scenario, &mut Nobody);
+                report.with_context(|| format!("{} with {}", self.source.name(), point.values.join(" ")))
+            },
+            |point, _| bar.inc(share(point.work())),
+        )?;
+        bar.finish_and_clear();
+
+        if let Some(path) = files.as_ref().and_then(|files| files.parquet.as_deref()) {
+            let shard = if shard == Shard::WHOLE { String::new() } else { self.shard.clone() };
+            save_parquet(path, grid, &rows, shard)?;
+            files.as_ref().map_or(Ok(()), |files| fs::remove_file(&files.rows))?;
+        }
+        self.show.show(&self.source.name(), &plan, points, &rows)
+    }
+}
+
+/// Where rows are kept while a sweep runs, and in the end.
+struct Files {
+    /// The CSV file that rows are appended to.
+    rows: PathBuf,
+    /// The Parquet file that is made of it, if that is meant.
+    parquet: Option<PathBuf>,
+}
+
+impl Files {
+    /// A Parquet file cannot be appended to: its rows stand beside it until all are there.
+    fn of(out: &Path) -> Result<Self, SweepError> {
+        if !parquet::is_meant(out) {
+            return Ok(Self { rows: out.into(), parquet: None });
+        }
+        if out.exists() {
+            let problem = format!("--out {}: exists already; remove it, or choose another name", out.display());
+            return Err(SweepError::Usage(problem));
+        }
+        let mut rows = OsString::from(out);
+        rows.push(".rows");
+        Ok(Self { rows: rows.into(), parquet: Some(out.into()) })
+    }
+}
+
+/// Writes the rows of a sweep as a Parquet file.
+pub(super) fn save_parquet(path: &Path, grid: &Grid, rows: &Output, shard: String) -> anyhow::Result<()> {
+    let provenance = Provenance { shard, ..Provenance::new(BUILD, grid.document(), grid.vary(), grid.seeds())? };
+    parquet::write(path, [rows.frame()], &provenance).with_context(|| format!("{} cannot be written", path.display()))
+}
+
+impl Show {
+    /// Draws and prints what is asked for.
+    pub(super) fn show(&self, name: &str, plan: &Plan, points: &[Point], rows: &Output) -> anyhow::Result<()> {
+        if let Some(path) = &self.plot {
+            save(path, &sweep::plot(name, plan, points, rows).map_err(SweepError::Usage)?)?;
+        }
+        if self.json {
+            return print_json(&rows.json());
+        }
+        if self.csv { print(&rows.csv()) } else { print(&sweep::summary(plan, points, rows)) }
+    }
+}
+
+/// A bar on standard error, measured in traffic so that long points count for more; hidden when that is no terminal.
+fn progress(points: &[Point], rows: &Output) -> ProgressBar {
+    let total: u64 = points.iter().map(|point| share(point.work())).sum();
+    let kept: u64 = points.iter().filter(|point| rows.has(point)).map(|point| share(point.work())).sum();
+    let bar = ProgressBar::new(total).with_message(format!("{} points", points.len()));
+    let style = ProgressStyle::with_template("{msg} {wide_bar} {percent:>3} %  {elapsed}, {eta} left");
+    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+    bar.set_position(kept);
+    bar
+}
+
+/// A point's work in the bar's unit: kilobytes, of which a sweep cannot have too many to count.
+fn share(work: u128) -> u64 {
+    u64::try_from(work / 1_000).unwrap_or(u64::MAX >> 20)
+}

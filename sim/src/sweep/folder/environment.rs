@@ -1,0 +1,70 @@
+//! Which task of a job array this process is: schedulers tell it in the environment.
+
+use super::super::SweepError;
+
+/// Variables that carry a task's number, and how far their counting is from ours, which begins with 1: Slurm, PBS Pro,
+/// Torque, LSF and Grid Engine count as the submission says, Kubernetes' indexed jobs always from 0.
+const VARIABLES: [(&str, usize); 6] = [
+    ("SLURM_ARRAY_TASK_ID", 0),
+    ("PBS_ARRAY_INDEX", 0),
+    ("PBS_ARRAYID", 0),
+    ("LSB_JOBINDEX", 0),
+    ("SGE_TASK_ID", 0),
+    ("JOB_COMPLETION_INDEX", 1),
+];
+
+/// This process's task, from 1, in what `variable` gives for a name.
+///
+/// # Errors
+/// When no scheduler says it, two say different things, or it is not a number.
+pub fn task_number(variable: impl Fn(&str) -> Option<String>) -> Result<usize, SweepError> {
+    let mut found: Option<(&str, usize)> = None;
+    for (name, add) in VARIABLES {
+        // Grid Engine says "undefined" and LSF 0 where there is no array.
+        let absent = |text: &str| text.is_empty() || text == "undefined" || (name == "LSB_JOBINDEX" && text == "0");
+        let Some(text) = variable(name).filter(|text| !absent(text)) else { continue };
+        let number: usize = text.trim().parse().map_err(|_| {
+            SweepError::Usage(format!("{name}={text}: is not the number of a task; give one with --task"))
+        })?;
+        let number = number.saturating_add(add);
+        match found {
+            Some((other, known)) if known != number => {
+                let problem = format!("{other} says task {known}, {name} says task {number}; give one with --task");
+                return Err(SweepError::Usage(problem));
+            }
+            _ => found = Some((name, number)),
+        }
+    }
+    found.map(|(_, number)| number).ok_or_else(|| {
+        let names: Vec<&str> = VARIABLES.iter().map(|(name, _)| *name).collect();
+        SweepError::Usage(format!("which task? No scheduler says it ({}); give one with --task", names.join(", ")))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn number(variables: &[(&str, &str)]) -> Result<usize, String> {
+        let find = |name: &str| variables.iter().find(|(known, _)| *known == name).map(|(_, text)| (*text).to_owned());
+        task_number(find).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn every_scheduler_s_own_variable() {
+        for name in ["SLURM_ARRAY_TASK_ID", "PBS_ARRAY_INDEX", "PBS_ARRAYID", "LSB_JOBINDEX", "SGE_TASK_ID"] {
+            assert_eq!(number(&[(name, "7")]), Ok(7), "{name}");
+        }
+        assert_eq!(number(&[("JOB_COMPLETION_INDEX", "0")]), Ok(1));
+        assert_eq!(number(&[("LSB_JOBINDEX", "0"), ("SLURM_ARRAY_TASK_ID", "3")]), Ok(3));
+        assert_eq!(number(&[("SGE_TASK_ID", "undefined"), ("PBS_ARRAY_INDEX", "3")]), Ok(3));
+    }
+
+    #[test]
+    fn what_cannot_be_told_is_said() {
+        assert!(number(&[]).unwrap_err().contains("which task?"));
+        assert!(number(&[("SLURM_ARRAY_TASK_ID", "x")]).unwrap_err().contains("is not the number of a task"));
+        let both = number(&[("SLURM_ARRAY_TASK_ID", "3"), ("LSB_JOBINDEX", "4")]).unwrap_err();
+        assert!(both.contains("says task 3") && both.contains("says task 4"), "{both}");
+    }
+}
