@@ -22,8 +22,7 @@ pub enum Watch {
     FirstDrop,
     /// `last_had_two`: rounds whose last flow had two timeouts or more.
     LastFlow,
-    /// `fct_least_ms`, `fct_most_ms` over the senders' means; `flows`, `flows_late` (200 ms or more),
-    /// `flows_under_100ms`; `epoch1_ms` and on: the mean of each epoch.
+    /// `fct_least_ms`, `fct_most_ms` over the means of the senders of all groups; `epoch1_ms` and on: the mean of each epoch.
     Flows,
     /// `calm_queue_bytes`: mean queue at the bottleneck while no short flow is under way.
     CalmQueue,
@@ -261,8 +260,5 @@ impl Observer for Probe {
             let epoch = self.epochs.entry(epoch).or_default();
             *epoch = (epoch.0 + ms, epoch.1 + 1.0);
         }
-        self.add("flows", true);
-        self.add("flows_late", ms >= 200.0);
-        self.add("flows_under_100ms", ms < 100.0);
     }
 }

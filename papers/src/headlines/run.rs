@@ -344,6 +344,13 @@ fn simulate(point: &Point, watch: &[Watch]) -> Result<Row, HeadlineError> {
     row.extend(report.distributions.timeout_us.first().map(|(us, _)| ("timeout_us_min".to_owned(), *us)));
     row.extend(beyond(0.999).map(|us| ("rtt_us_p999".to_owned(), us)));
     row.insert("round_ms_per_sender".into(), report.round_ms.mean / f64::from(report.senders.max(1)));
+    // A flow of 200 ms or more has waited for its timer, where that is what RTOmin is.
+    let flows = f64::from(report.rounds) * f64::from(report.senders);
+    let within =
+        |ms: f64| report.distributions.flow_ms.iter().rfind(|(upto, _)| *upto < ms).map_or(0.0, |(_, share)| *share);
+    row.insert("flows".into(), flows);
+    row.insert("flows_late".into(), flows * (1.0 - within(200.0)));
+    row.insert("flows_under_100ms".into(), flows * within(100.0));
     row.extend(counted);
     Ok(row)
 }
