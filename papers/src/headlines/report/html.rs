@@ -25,7 +25,7 @@ pub fn page(outcomes: &Outcomes, log: &[Entry], how: &Circumstances) -> String {
         body += &format!("<p class=\"faint\">Some runs are from other builds: {}.</p>\n", outcomes.others.len());
     }
     body += "<p class=\"faint\">Rules were fixed before results were seen. Every point has 10 seeds, one that an interval of 95 % leaves \
-             open has 40. (sim): the paper measured on a testbed, for which the simulator stands; it says nothing of the kernel's code. \
+             open has 40, but for a quick run. (sim): the paper measured on a testbed, for which the simulator stands; it says nothing of the kernel's code. \
              “none”: it does not happen within the range.</p></header>\n";
     body += "<main><table class=\"verdicts\"><thead><tr><th>headline</th><th>the paper</th><th>ours, with its interval</th><th>verdict</th></tr></thead><tbody>\n";
     for (paper, judged) in all(outcomes) {

@@ -110,7 +110,7 @@ fn flips<'a>(book: &'a Book, judged: &'a Judged) -> impl Iterator<Item = (&'a Al
 fn measured(held: &Held) -> String {
     let Some(finding) = held.worst() else { return "there is no such x".into() };
     let Measured { x, value, interval, seeds } = finding.measured;
-    let place = if held.over_x { format!(" at {}", number(x)) } else { String::new() };
+    let place = if held.over_x { format!(" at {x}") } else { String::new() };
     let unit = if held.unit.is_empty() { String::new() } else { format!(" {}", held.unit) };
     let range = if interval.low == interval.high {
         String::new()
