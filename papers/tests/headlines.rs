@@ -107,7 +107,11 @@ fn a_book_from_file_to_report() {
         .filter_map(|judged| judged.judgement.as_ref().map(|judgement| judgement.verdict))
         .collect();
     assert_eq!(verdicts, [Verdict::Reproduced, Verdict::Not]);
-    assert_eq!(outcomes.papers[0].judged[1].otherwise, [(0, Verdict::DirectionOnly)], "nothing is lost without a bound");
+    assert_eq!(
+        outcomes.papers[0].judged[1].otherwise,
+        [(0, Verdict::DirectionOnly)],
+        "nothing is lost without a bound"
+    );
 
     let how = Circumstances { command: "again".into(), build: "test".into(), seconds: 1.0, memory: 0 };
     let page = report::page(&outcomes, &[], &how);

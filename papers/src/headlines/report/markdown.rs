@@ -13,7 +13,8 @@ pub fn markdown(outcomes: &Outcomes, log: &[Entry], how: &Circumstances) -> Stri
     text += "The rules stand in [`papers/headlines/`](../papers/headlines) as data and were fixed before results were seen; one reader \
              holds all of them against the figures ([`papers/src/headlines/`](../papers/src/headlines)). Every point has 10 seeds, one \
              that an interval of 95 % leaves open has 40, but for a quick run. A verdict marked (sim) is of a testbed for which the simulator stands: it says \
-             nothing of the kernel's code. “none” means that something does not happen within the range.\n\n## The board\n\n";
+             nothing of the kernel's code. “none” means that something does not happen within the range. \
+             No second simulator has judged the headlines; [validation.md](validation.md) compares ours with ns-2 and ns-3 at settings of its own.\n\n## The board\n\n";
     text += "| headline | verdict | the paper | ours, with its interval |\n|---|---|---|---|\n";
     for (paper, judged) in all(outcomes) {
         let cells = [
