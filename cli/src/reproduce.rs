@@ -15,19 +15,28 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::exit::Refused;
 
+mod headlines;
+
 /// Which experiments, and where their results go.
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// Experiments by name, such as PAC-F13; --list shows them.
+    /// Experiments by name, such as PAC-F13; --list shows them. With --headlines, headlines such as PAC-H7.
     #[arg(value_name = "ID", conflicts_with_all = ["all", "file"])]
     ids: Vec<String>,
+    /// The papers' 48 headline claims, judged with ten seeds and intervals. What is complete in DIR is not run again.
+    #[arg(long, conflicts_with_all = ["all", "file", "list"])]
+    headlines: bool,
+    /// With --headlines, judges again under each other reading of what the papers leave open. Takes hours.
+    #[arg(long, requires = "headlines", conflicts_with = "quick")]
+    alternatives: bool,
     /// All experiments. What is complete in DIR is not run again.
     #[arg(long)]
     all: bool,
     /// An experiment in a file of your own.
     #[arg(long, value_name = "FILE", conflicts_with = "all")]
     file: Option<PathBuf>,
-    /// Fewer seeds and points: ten minutes on two cores at most.
+    /// Fewer seeds and points: ten minutes on two cores at most. With --headlines, no verdicts that take long, and no
+    /// further seeds.
     #[arg(long)]
     quick: bool,
     /// Folder for figures (SVG), numbers (CSV), report.html and results.json.
@@ -48,6 +57,9 @@ pub(crate) fn run(args: &Arguments) -> anyhow::Result<()> {
     if args.list {
         return list();
     }
+    if args.headlines {
+        return headlines::run(args);
+    }
     let experiments = match &args.file {
         Some(file) => vec![Experiment::read(file, args.quick)?],
         None if args.all || !args.ids.is_empty() => catalogue::load(&args.ids, args.quick)?,
@@ -56,15 +68,7 @@ pub(crate) fn run(args: &Arguments) -> anyhow::Result<()> {
     let out = args.out.clone().unwrap_or_default();
     let options = Options { out, jobs: args.jobs, quick: args.quick, stop: Arc::default() };
 
-    if let Some(path) = &args.markdown {
-        // Better now than after all has run.
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-        if path.is_dir() || folder.is_some_and(|folder| !folder.is_dir()) {
-            let problem = anyhow!("--markdown {}: it must be a file in a folder that exists", path.display());
-            return Err(Refused(problem).into());
-        }
-    }
-
+    check_markdown(args)?;
     let count = experiments.len();
     let bar = progress(experiments.iter().map(run::work).sum());
     let mut outcomes = Vec::new();
@@ -98,6 +102,17 @@ pub(crate) fn run(args: &Arguments) -> anyhow::Result<()> {
     write!(out, "{}", table(&head, &rows))?;
     writeln!(out, "{}", report::summary(&outcomes))?;
     writeln!(out, "{}", options.out.join("report.html").display())?;
+    Ok(())
+}
+
+/// Whether the page can be written: better told now than after all has run.
+fn check_markdown(args: &Arguments) -> anyhow::Result<()> {
+    let Some(path) = &args.markdown else { return Ok(()) };
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    if path.is_dir() || folder.is_some_and(|folder| !folder.is_dir()) {
+        let problem = anyhow!("--markdown {}: it must be a file in a folder that exists", path.display());
+        return Err(Refused(problem).into());
+    }
     Ok(())
 }
 

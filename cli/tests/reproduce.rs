@@ -93,3 +93,16 @@ fn where_nothing_can_be_written_it_says_so_at_once() {
     let error = told(&["--file", bad.to_str().expect("text"), "--out", file], 2);
     assert!(error.contains("bad.toml:2: key `paper`: unknown name `pack`"), "{error}");
 }
+
+#[test]
+fn headlines_leave_a_board_a_page_and_results() {
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let out = folder.path().display().to_string();
+    assert!(told(&["--headlines", "PAC-H99", "--out", &out], 2).contains("there is no headline `PAC-H99`"));
+    let output = ackgate(&["--headlines", "pac-h17", "--quick", "--out", &out]);
+    let board = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(board.contains("PAC-H17") && board.contains("Of 1 headlines"), "{board}");
+    let names: Vec<String> = files(folder.path()).into_keys().collect();
+    assert_eq!(names, ["report.html", "results.json", "runs.jsonl"]);
+}

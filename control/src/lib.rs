@@ -15,6 +15,7 @@ pub mod delack;
 pub mod flow;
 pub mod hwatch;
 pub mod ictcp;
+pub mod letter;
 pub mod m21;
 pub mod pac;
 pub mod policy;

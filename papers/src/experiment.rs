@@ -213,7 +213,7 @@ pub struct Curve {
 pub struct Claim {
     /// Short name, unique in the experiment.
     pub id: String,
-    /// The paper's words.
+    /// What the paper claims, in our words.
     pub says: String,
     /// The paper's figure.
     pub paper: String,
@@ -386,7 +386,7 @@ fn apply(document: &mut Document, change: &str) -> Result<(), ScenarioError> {
 }
 
 /// A value of the axis as a number, in the axis' unit.
-fn quantity(text: &str, unit: &str) -> Result<f64, String> {
+pub(crate) fn quantity(text: &str, unit: &str) -> Result<f64, String> {
     if let Ok(number) = text.parse() {
         return Ok(number);
     }

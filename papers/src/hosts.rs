@@ -6,8 +6,12 @@ use ackgate_sim::scenario::{Assignment, Document, ScenarioError};
 use serde::Deserialize;
 
 /// File name and text of every kind of host.
-const FILES: [(&str, &str); 2] =
-    [("ns-2.toml", include_str!("../hosts/ns-2.toml")), ("linux-2.6.toml", include_str!("../hosts/linux-2.6.toml"))];
+const FILES: [(&str, &str); 4] = [
+    ("ns-2.toml", include_str!("../hosts/ns-2.toml")),
+    ("ns-3.toml", include_str!("../hosts/ns-3.toml")),
+    ("linux-2.6.toml", include_str!("../hosts/linux-2.6.toml")),
+    ("linux-3.18.toml", include_str!("../hosts/linux-3.18.toml")),
+];
 
 /// A kind of host.
 #[derive(Clone, Debug, Deserialize)]

@@ -7,6 +7,7 @@
 pub mod catalogue;
 pub mod experiment;
 pub mod figures;
+pub mod headlines;
 pub mod hosts;
 pub mod inside;
 pub mod judge;

@@ -20,6 +20,9 @@ pub struct Report {
     /// Application data of the main workload delivered in order, in 10^6 bit/s of simulated time; set-up of persistent
     /// connections and pauses between rounds do not count as time.
     pub goodput_mbps: f64,
+    /// The mean over the rounds of a round's application data divided by its time, in 10^6 bit/s: what PAC's figures show,
+    /// where a round with a timeout weighs no more than one without.
+    pub round_goodput_mbps: f64,
     /// Frames delivered on the links of the main workload's receivers, preamble and gap not counted, in 10^6 bit/s of the
     /// same time.
     pub throughput_mbps: f64,
@@ -145,6 +148,8 @@ pub struct Distributions {
     pub flow_ms: Vec<(f64, f64)>,
     /// Of [`Report::sender_ms`].
     pub sender_ms: Vec<(f64, f64)>,
+    /// Of [`Report::timeout_us`].
+    pub timeout_us: Vec<(f64, f64)>,
 }
 
 /// A quantity over time.

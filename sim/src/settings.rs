@@ -1,7 +1,7 @@
 //! The schemes' parameters as `control` takes them, from what the scenario says and what it leaves to be derived.
 
 use ackgate_control::pac::{self, Hold, Requests, RttMethod};
-use ackgate_control::{hwatch, ictcp, m21, shaper};
+use ackgate_control::{hwatch, ictcp, letter, m21, shaper};
 
 use ackgate_control::units::Span;
 
@@ -54,6 +54,16 @@ pub fn pac(scenario: &Scenario) -> pac::Config {
         *slot = parameters.demote_at * n;
     }
     config
+}
+
+/// PAC to the letter at a receiver.
+pub(crate) fn letter(scenario: &Scenario) -> letter::Config {
+    let parameters = &scenario.pac;
+    letter::Config {
+        buffer: parameters.threshold.unwrap_or_else(|| buffer_bytes(scenario)),
+        lambda_permille: permille(parameters.lambda),
+        demote_at: parameters.demote_at,
+    }
 }
 
 /// ICTCP at a receiver.

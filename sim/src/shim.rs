@@ -3,6 +3,7 @@
 
 use ackgate_control::hwatch::HWatch;
 use ackgate_control::ictcp::Ictcp;
+use ackgate_control::letter::Letter;
 use ackgate_control::pac::Pac;
 use ackgate_control::policy::{FlowId, Policy};
 use ackgate_control::shaper::Shaper;
@@ -27,6 +28,7 @@ pub(crate) struct Shim {
 /// A scheme; known ones are named so that their state can be shown.
 enum Scheming {
     Pac(Box<Pac>),
+    Letter(Box<Letter>),
     Ictcp(Box<Ictcp>),
     Shaper(Box<Shaper>),
     HWatch(Box<HWatch>),
@@ -42,13 +44,16 @@ impl Shim {
             Scheme::Pac | Scheme::PacPublished | Scheme::Credit | Scheme::WindowOnly | Scheme::RequestsOnly => {
                 receivers
             }
-            Scheme::Ictcp | Scheme::Shaper => receivers,
+            Scheme::PacLetter | Scheme::Ictcp | Scheme::Shaper => receivers,
             Scheme::Hwatch => hosts,
             Scheme::None | Scheme::M21 | Scheme::Dctcp | Scheme::Ecn | Scheme::Red | Scheme::FixedWindow => 0,
         };
         (0..count)
             .map(|host| {
                 let policy = match scenario.scheme {
+                    Scheme::PacLetter => Letter::new(settings::letter(scenario))
+                        .map(|letter| Scheming::Letter(Box::new(letter)))
+                        .map_err(|error| refused(error.0))?,
                     Scheme::Ictcp => Ictcp::new(settings::ictcp(scenario))
                         .map(|ictcp| Scheming::Ictcp(Box::new(ictcp)))
                         .map_err(|error| refused(error.0))?,
@@ -91,6 +96,7 @@ impl Shim {
                 let gate = pac.gate();
                 Gate { in_flight: gate.in_flight(), threshold: gate.threshold.get(), held }
             }
+            Scheming::Letter(letter) => Gate { in_flight: letter.in_flight(), threshold: letter.threshold(), held },
             Scheming::Ictcp(_) | Scheming::Shaper(_) | Scheming::HWatch(_) | Scheming::Own(_) => {
                 Gate { in_flight: 0, threshold: 0, held }
             }
@@ -101,6 +107,7 @@ impl Shim {
     pub(crate) fn policy(&mut self) -> &mut dyn Policy {
         match &mut self.policy {
             Scheming::Pac(pac) => pac.as_mut(),
+            Scheming::Letter(letter) => letter.as_mut(),
             Scheming::Ictcp(ictcp) => ictcp.as_mut(),
             Scheming::Shaper(shaper) => shaper.as_mut(),
             Scheming::HWatch(hwatch) => hwatch.as_mut(),

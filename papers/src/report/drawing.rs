@@ -110,7 +110,7 @@ fn series(experiment: &Experiment, figures: &Figures, curve: usize, metric: &str
     }
 }
 
-fn scale(scale: Scale) -> chart::Scale {
+pub(crate) fn scale(scale: Scale) -> chart::Scale {
     match scale {
         Scale::Linear => chart::Scale::Linear,
         Scale::Log2 => chart::Scale::Log2,

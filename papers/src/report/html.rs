@@ -93,7 +93,7 @@ fn row(claim: &Claim, judgement: &Judgement) -> String {
     let note =
         if claim.note.is_empty() { String::new() } else { format!("<p class=\"note\">{}</p>", escape(&claim.note)) };
     format!(
-        "<tr><td data-name=\"The paper says\">“{}”{note}</td><td data-name=\"its figure\">{}</td>\
+        "<tr><td data-name=\"The paper says\">{}{note}</td><td data-name=\"its figure\">{}</td>\
          <td data-name=\"ours\">{}</td><td data-name=\"verdict\"><b class=\"{}\">{}</b></td></tr>\n",
         escape(&claim.says),
         escape(&claim.paper),
@@ -146,6 +146,6 @@ fn class(verdict: Verdict) -> &'static str {
     }
 }
 
-fn escape(text: &str) -> String {
+pub(crate) fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }

@@ -25,7 +25,7 @@ pub fn markdown(outcomes: &[Outcome], quick: bool) -> String {
             }
             none = false;
             text += &format!(
-                "- **{} {}** ({}): “{}” The paper: {}. Ours: {}. {}\n",
+                "- **{} {}** ({}): {}. The paper: {}. Ours: {}. {}\n",
                 outcome.experiment.id,
                 claim.id,
                 judgement.verdict.text(),

@@ -9,7 +9,9 @@ use serde_json::json;
 use crate::judge::Verdict;
 use crate::run::Outcome;
 
+pub(crate) use drawing::scale;
 pub use drawing::{drawing, views};
+pub(crate) use html::escape;
 pub use html::page;
 pub use markdown::markdown;
 

@@ -52,6 +52,8 @@ pub(crate) struct Tally {
     /// Round times in picoseconds.
     rounds: Vec<u64>,
     rounds_with_timeout: u32,
+    /// Sum of the rounds' rates in 10^6 bit/s.
+    round_rates: f64,
     begin: Option<Snapshot>,
     end: Option<Snapshot>,
 }
@@ -81,6 +83,7 @@ impl Tally {
             by_sender: Vec::new(),
             rounds: Vec::new(),
             rounds_with_timeout: 0,
+            round_rates: 0.0,
             begin: None,
             end: None,
         }
@@ -140,8 +143,13 @@ impl Tally {
         *flows += 1;
     }
 
-    pub(crate) fn round(&mut self, took: Ps, saw_timeout: bool) {
+    /// A round (or epoch) that brought so many bytes is complete.
+    #[expect(clippy::cast_precision_loss, reason = "reports print six digits")]
+    pub(crate) fn round(&mut self, bytes: u64, took: Ps, saw_timeout: bool) {
         self.rounds.push(took.0);
+        if took > Ps::ZERO {
+            self.round_rates += bytes as f64 * 8.0 / took.as_secs_f64() / 1e6;
+        }
         self.rounds_with_timeout += u32::from(saw_timeout);
     }
 
@@ -204,6 +212,7 @@ impl Tally {
     fn report_counts(&mut self, queued: u64, channels: &[Channel], report: &mut Report) {
         report.rounds = u32::try_from(self.rounds.len()).unwrap_or(u32::MAX);
         report.rounds_with_timeout = self.rounds_with_timeout;
+        report.round_goodput_mbps = self.round_rates / f64::from(report.rounds.max(1));
         report.round_ms = nearest_rank(&mut self.rounds);
         report.rto_timeouts = self.timeouts;
         report.spurious_timeouts = self.spurious;
@@ -222,6 +231,7 @@ impl Tally {
             rtt_us: self.rtt.distribution(1e3),
             flow_ms: self.flow.distribution(1e6),
             sender_ms: steps(&means),
+            timeout_us: self.timer.distribution(1e3),
         };
         report.background_flow_ms = self.background_flow.quantiles(1e6);
         report.rtt_us = self.rtt.quantiles(1e3);

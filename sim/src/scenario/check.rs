@@ -449,6 +449,10 @@ fn scheme(scenario: &Scenario) -> Checked {
         Scheme::Pac | Scheme::PacPublished | Scheme::Credit | Scheme::WindowOnly | Scheme::RequestsOnly => {
             pac(scenario)
         }
+        Scheme::PacLetter => {
+            pac(scenario)?;
+            settings::letter(scenario).validate().or_else(|problem| refuse(table, problem.0))
+        }
         Scheme::Ictcp => settings::ictcp(scenario).validate().or_else(|problem| refuse(table, problem.0)),
         Scheme::Shaper => settings::shaper(scenario).validate().or_else(|problem| refuse(table, problem.0)),
         Scheme::Hwatch => settings::hwatch(scenario, 0).validate().or_else(|problem| refuse(table, problem.0)),

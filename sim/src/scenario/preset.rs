@@ -27,6 +27,7 @@ pub(super) fn resolve(scenario: &Scenario) -> Scenario {
         Scheme::None
         | Scheme::Pac
         | Scheme::PacPublished
+        | Scheme::PacLetter
         | Scheme::Credit
         | Scheme::WindowOnly
         | Scheme::RequestsOnly

@@ -17,6 +17,9 @@ pub enum Scheme {
     Pac,
     /// PAC without the gating of requests: what the paper describes. Parameters are PAC's.
     PacPublished,
+    /// PAC to the letter: Algorithm 1 and Eq. 2 to 6, without what the other forms add. Of PAC's parameters it takes
+    /// `threshold`, `lambda` and `demote_at`.
+    PacLetter,
     /// PAC's gate with exact credit: charges are moves of the advertised right edge, windows are lowered. Parameters are
     /// PAC's.
     Credit,
@@ -44,10 +47,11 @@ pub enum Scheme {
 
 impl Scheme {
     /// All schemes, in the order of their papers.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::None,
         Self::Pac,
         Self::PacPublished,
+        Self::PacLetter,
         Self::Credit,
         Self::WindowOnly,
         Self::RequestsOnly,
@@ -68,6 +72,7 @@ impl Scheme {
             Self::None => "none",
             Self::Pac => "pac",
             Self::PacPublished => "pac-published",
+            Self::PacLetter => "pac-letter",
             Self::Credit => "credit",
             Self::WindowOnly => "window-only",
             Self::RequestsOnly => "requests-only",

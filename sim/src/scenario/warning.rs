@@ -24,8 +24,9 @@ fn longest_hold(scenario: &Scenario) -> Option<(&'static str, Span)> {
         Scheme::Pac | Scheme::PacPublished | Scheme::Credit | Scheme::RequestsOnly => {
             Some(("pac.max_hold", settings::pac(scenario).max_hold))
         }
-        // These hold nothing, or SYN-ACKs alone.
+        // These hold nothing, or SYN-ACKs alone, or know no longest hold.
         Scheme::WindowOnly
+        | Scheme::PacLetter
         | Scheme::None
         | Scheme::Ictcp
         | Scheme::Shaper

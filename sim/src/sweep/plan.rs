@@ -35,6 +35,13 @@ impl Point {
     pub fn work(&self) -> u128 {
         work(&self.scenario)
     }
+
+    /// The same with another seed.
+    #[must_use]
+    pub fn with_seed(&self, seed: u64) -> Self {
+        let scenario = Scenario { seed, ..self.scenario.clone() };
+        Self { fingerprint: fingerprint(&scenario), scenario, ..self.clone() }
+    }
 }
 
 /// A part of a sweep: number `k` of `n`.

@@ -48,6 +48,7 @@ struct Carried {
 struct Epoch {
     started: Ps,
     left: u32,
+    bytes: u64,
     saw_timeout: bool,
 }
 
@@ -209,6 +210,7 @@ impl<O: Observer> World<'_, O> {
         let mut ended = None;
         if let Some(epoch) = flows.epochs.get_mut(epoch as usize) {
             epoch.left -= 1;
+            epoch.bytes += bytes;
             if epoch.left == 0 {
                 ended = Some(*epoch);
             }
@@ -220,7 +222,7 @@ impl<O: Observer> World<'_, O> {
         if let Some(ended) = ended
             && main
         {
-            self.tally.round(now - ended.started, ended.saw_timeout);
+            self.tally.round(ended.bytes, now - ended.started, ended.saw_timeout);
             self.watch.round_ends(now, epoch + 1, (now - ended.started).to_span());
         }
         if all {

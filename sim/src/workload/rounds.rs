@@ -231,8 +231,9 @@ impl<O: Observer> World<'_, O> {
         rounds.fairness += rounds.shares.index();
         let (round, last, pause) = (rounds.round, rounds.round >= rounds.rounds, Ps::from_span(rounds.config.pause));
         let saw_timeout = rounds.saw_timeout;
+        let bytes = (0..rounds.senders).map(|n| rounds.share(n)).sum();
         if main {
-            self.tally.round(took, saw_timeout);
+            self.tally.round(bytes, took, saw_timeout);
             self.watch.round_ends(now, round, took.to_span());
         }
         if last {

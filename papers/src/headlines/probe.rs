@@ -1,0 +1,264 @@
+//! What is counted inside runs beside the simulator's own figures: only in the settings that ask for it, since looking
+//! costs time.
+
+use std::collections::{BTreeMap, HashMap};
+
+use ackgate_control::rto::{Estimator, Rto, RtoConfig};
+use ackgate_control::segment::Flags;
+use ackgate_control::seq::SeqNumber;
+use ackgate_control::units::{Span, Time};
+use ackgate_sim::observer::{DropReason, Flow, Interface, InterfaceKind, Observer, Packet, Point, Way};
+use serde::Deserialize;
+
+use super::figures::Row;
+
+/// Something to be counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Watch {
+    /// `rounds_under_10ms`: rounds that took less than 10 ms.
+    ShortRounds,
+    /// `rounds_with_drop`, `syn_first`: rounds that lost something, and those whose first loss was a SYN.
+    FirstDrop,
+    /// `last_had_two`: rounds whose last flow had two timeouts or more.
+    LastFlow,
+    /// `fct_least_ms`, `fct_most_ms` over the means of the senders of all groups; `epoch1_ms` and on: the mean of each epoch.
+    Flows,
+    /// `calm_queue_bytes`: mean queue at the bottleneck while no short flow is under way.
+    CalmQueue,
+    /// `phase_mbps`, `phase_jain`: least aggregate and least fairness of the stretches of 10 s between comings and
+    /// goings; fairness without the first 2 s of each.
+    Phases,
+    /// `rto_armed`, `rto_1_to_3ms`, `rto_p50_us`: timeouts that the senders' RTT samples call for when nothing bounds
+    /// them, and how many lie between 0.85 and 3.45 ms.
+    Timers,
+}
+
+/// Sees a run and counts.
+#[derive(Debug, Default)]
+pub struct Probe {
+    wanted: Vec<Watch>,
+    bottleneck: Option<Point>,
+    hosts: Vec<bool>,
+    counts: Row,
+    /// Of the present round: whether something was lost, timeouts of each connection, the last flow's connection.
+    lost: bool,
+    timeouts: HashMap<u32, u32>,
+    last: u32,
+    /// Time in ms and number of flows, of each sender of each group and of each epoch.
+    senders: BTreeMap<(u32, u32), (f64, f64)>,
+    epochs: BTreeMap<u32, (f64, f64)>,
+    /// Rounds under way; byte-nanoseconds, nanoseconds and state of the queue while there is none.
+    rounds: i32,
+    calm: (f64, f64),
+    queue: (Time, u64),
+    /// Payload of each connection in each second.
+    payload: BTreeMap<u32, Vec<f64>>,
+    /// What each sender waits for (its end and when it left), and its estimate.
+    timers: HashMap<u32, Timer>,
+    armed: Vec<f64>,
+}
+
+#[derive(Debug, Default)]
+struct Timer {
+    asked: Option<(SeqNumber, Time)>,
+    highest: SeqNumber,
+    rto: Rto,
+}
+
+const TEN_MS: Span = Span::millis(10);
+/// Seconds of a phase, and how many of them fairness is given to settle.
+const PHASE: usize = 10;
+const SETTLING: usize = 2;
+
+impl Probe {
+    /// Looks for what is wanted.
+    #[must_use]
+    pub fn new(wanted: &[Watch]) -> Self {
+        Self { wanted: wanted.to_vec(), ..Self::default() }
+    }
+
+    fn wants(&self, what: Watch) -> bool {
+        self.wanted.contains(&what)
+    }
+
+    fn add(&mut self, name: &str, by: bool) {
+        *self.counts.entry(name.to_owned()).or_default() += f64::from(u8::from(by));
+    }
+
+    /// What was counted.
+    #[must_use]
+    pub fn finish(mut self) -> Row {
+        if self.wants(Watch::Flows) {
+            let means: Vec<f64> = self.senders.values().map(|(time, flows)| time / flows).collect();
+            self.counts.insert("fct_least_ms".into(), means.iter().copied().fold(f64::INFINITY, f64::min));
+            self.counts.insert("fct_most_ms".into(), means.iter().copied().fold(0.0, f64::max));
+            for (epoch, (time, flows)) in &self.epochs {
+                self.counts.insert(format!("epoch{epoch}_ms"), time / flows);
+            }
+        }
+        if self.wants(Watch::CalmQueue) {
+            self.counts.insert("calm_queue_bytes".into(), self.calm.0 / self.calm.1.max(1.0));
+        }
+        if self.wants(Watch::Phases) {
+            self.phases();
+        }
+        if self.wants(Watch::Timers) {
+            self.timed();
+        }
+        self.counts
+    }
+
+    fn phases(&mut self) {
+        let seconds = self.payload.values().map(Vec::len).max().unwrap_or(0);
+        let (mut least, mut fairness) = (f64::INFINITY, f64::INFINITY);
+        for phase in 0..seconds / PHASE {
+            let sum = |of: &Vec<f64>, from: usize| -> f64 {
+                (phase * PHASE + from..(phase + 1) * PHASE).map(|second| of.get(second).copied().unwrap_or(0.0)).sum()
+            };
+            #[expect(clippy::cast_precision_loss, reason = "seconds and flows")]
+            let mbps = self.payload.values().map(|of| sum(of, 0)).sum::<f64>() * 8.0 / 1e6 / PHASE as f64;
+            least = least.min(mbps);
+            // Flows that send in most of the phase.
+            let busy = self.payload.values().map(|of| sum(of, SETTLING)).filter(|bytes| *bytes > 0.0);
+            let shares: Vec<f64> = busy.collect();
+            let (total, squares): (f64, f64) = (shares.iter().sum(), shares.iter().map(|share| share * share).sum());
+            #[expect(clippy::cast_precision_loss, reason = "a number of flows")]
+            let jain = total * total / (shares.len() as f64 * squares);
+            fairness = fairness.min(jain);
+        }
+        self.counts.insert("phase_mbps".into(), least);
+        self.counts.insert("phase_jain".into(), fairness);
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "a number of timeouts")]
+    fn timed(&mut self) {
+        self.armed.sort_by(f64::total_cmp);
+        let within = self.armed.iter().filter(|us| (850.0..=3_450.0).contains(*us)).count();
+        self.counts.insert("rto_armed".into(), self.armed.len() as f64);
+        self.counts.insert("rto_1_to_3ms".into(), within as f64);
+        self.counts.insert("rto_p50_us".into(), self.armed.get(self.armed.len() / 2).copied().unwrap_or(f64::NAN));
+    }
+
+    fn calm_until(&mut self, now: Time) {
+        let (since, bytes) = self.queue;
+        if self.rounds == 0 {
+            #[expect(clippy::cast_precision_loss, reason = "runs last seconds")]
+            let time = now.0.saturating_sub(since.0) as f64;
+            #[expect(clippy::cast_precision_loss, reason = "queues are below 2^53 bytes")]
+            let filled = bytes as f64 * time;
+            self.calm = (self.calm.0 + filled, self.calm.1 + time);
+        }
+        self.queue.0 = now;
+    }
+
+    fn time(&mut self, now: Time, at: Point, way: Way, packet: &Packet) {
+        let segment = &packet.segment;
+        if !self.hosts.get(at.0 as usize).copied().unwrap_or(false) || packet.probe {
+            return;
+        }
+        let config = RtoConfig { floor: Span::micros(1), estimator: Estimator::Linux, ..RtoConfig::default() };
+        let timer = self.timers.entry(packet.connection).or_default();
+        if way == Way::Out && segment.payload > 0 && !packet.retransmission && timer.asked.is_none() {
+            timer.asked = Some((segment.end(), now));
+        } else if way == Way::Out && segment.payload > 0 && packet.retransmission {
+            // Karn: what is under way may be answered twice.
+            timer.asked = None;
+        } else if way == Way::In && segment.flags.has(Flags::ACK) {
+            if let Some((end, sent)) = timer.asked
+                && !segment.ack.before(end)
+            {
+                timer.asked = None;
+                timer.rto.handle_sample(&config, now.since(sent));
+                timer.rto.handle_window();
+            }
+            if timer.highest.before(segment.ack) {
+                timer.highest = segment.ack;
+                #[expect(clippy::cast_precision_loss, reason = "timeouts are below 2^53 ns")]
+                self.armed.push(timer.rto.timeout(&config, 0).0 as f64 / 1e3);
+            }
+        }
+    }
+}
+
+impl Observer for Probe {
+    fn begin(&mut self, interfaces: &[Interface]) {
+        let bottleneck = interfaces.iter().position(|interface| interface.bottleneck);
+        self.bottleneck = bottleneck.and_then(|i| u32::try_from(i).ok()).map(Point);
+        let sender =
+            |interface: &Interface| interface.kind == InterfaceKind::Host && interface.name.starts_with("sender");
+        self.hosts = interfaces.iter().map(sender).collect();
+    }
+
+    fn packet(&mut self, now: Time, at: Point, way: Way, packet: &Packet) {
+        if self.wants(Watch::Timers) {
+            self.time(now, at, way, packet);
+        }
+        if self.wants(Watch::Phases) && Some(at) == self.bottleneck && way == Way::Out && !packet.retransmission {
+            let second = usize::try_from(now.0 / 1_000_000_000).unwrap_or(usize::MAX);
+            let seconds = self.payload.entry(packet.connection).or_default();
+            if seconds.len() <= second {
+                seconds.resize(second + 1, 0.0);
+            }
+            seconds[second] += f64::from(packet.segment.payload);
+        }
+    }
+
+    fn dropped(&mut self, _now: Time, _at: Point, packet: &Packet, reason: DropReason) {
+        if self.wants(Watch::FirstDrop) && !self.lost && reason != DropReason::Scheme {
+            self.lost = true;
+            self.add("rounds_with_drop", true);
+            self.add("syn_first", packet.segment.flags.has(Flags::SYN));
+        }
+    }
+
+    fn queue(&mut self, now: Time, at: Point, bytes: u64, _packets: u32) {
+        if self.wants(Watch::CalmQueue) && Some(at) == self.bottleneck {
+            self.calm_until(now);
+            self.queue.1 = bytes;
+        }
+    }
+
+    fn timeout(&mut self, _now: Time, connection: u32) {
+        *self.timeouts.entry(connection).or_default() += 1;
+    }
+
+    fn round_begins(&mut self, now: Time, _round: u32) {
+        self.calm_until(now);
+        self.rounds += 1;
+        self.lost = false;
+        self.timeouts.clear();
+    }
+
+    fn round_ends(&mut self, now: Time, _round: u32, took: Span) {
+        self.calm_until(now);
+        self.rounds -= 1;
+        if self.wants(Watch::ShortRounds) {
+            self.add("rounds_under_10ms", took < TEN_MS);
+        }
+        if self.wants(Watch::FirstDrop) {
+            self.add("rounds_with_drop", false);
+            self.add("syn_first", false);
+        }
+        if self.wants(Watch::LastFlow) {
+            let timeouts = self.timeouts.get(&self.last).copied().unwrap_or(0);
+            self.add("last_had_two", timeouts >= 2);
+        }
+    }
+
+    fn flow_ends(&mut self, _now: Time, flow: &Flow) {
+        self.last = flow.sender;
+        if !self.wants(Watch::Flows) {
+            return;
+        }
+        #[expect(clippy::cast_precision_loss, reason = "flows last seconds")]
+        let ms = flow.took.0 as f64 / 1e6;
+        let group = flow.background.map_or(0, |group| group + 1);
+        let sender = self.senders.entry((group, flow.sender)).or_default();
+        *sender = (sender.0 + ms, sender.1 + 1.0);
+        if let Some(epoch) = flow.round {
+            let epoch = self.epochs.entry(epoch).or_default();
+            *epoch = (epoch.0 + ms, epoch.1 + 1.0);
+        }
+    }
+}

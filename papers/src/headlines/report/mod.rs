@@ -1,0 +1,154 @@
+//! The board, its reasons and its log: for people (HTML, Markdown) and for programs (JSON).
+
+mod drawing;
+mod html;
+mod json;
+mod markdown;
+
+use super::book::{Alternative, Book};
+use super::figures::{Figures, Measured};
+use super::formula::Formula;
+use super::run::{Judged, Outcome, Outcomes, SEEDS};
+use super::verdict::{Held, Stand, Verdict};
+use crate::judge::number;
+use ackgate_sim::output::table::table;
+
+pub use drawing::drawing;
+pub use html::page;
+pub use json::json;
+pub use markdown::markdown;
+
+/// How the run was made; stands on the page.
+#[derive(Clone, Debug)]
+pub struct Circumstances {
+    /// The command that makes the same again.
+    pub command: String,
+    /// Identifies the program.
+    pub build: String,
+    /// Time that it took, in seconds.
+    pub seconds: f64,
+    /// Most memory that it took, in bytes; 0 when unknown.
+    pub memory: u64,
+}
+
+/// How many headlines have each verdict, and how many a quick run left out.
+#[must_use]
+pub fn counts(outcomes: &Outcomes) -> ([(Verdict, usize); 5], usize) {
+    let of = |verdict: Verdict| all(outcomes).filter(|(_, judged)| verdict_of(judged) == Some(verdict)).count();
+    let left = all(outcomes).filter(|(_, judged)| judged.judgement.is_none()).count();
+    (Verdict::ALL.map(|verdict| (verdict, of(verdict))), left)
+}
+
+/// The counts in one sentence.
+#[must_use]
+pub fn summary(outcomes: &Outcomes) -> String {
+    let (counts, left) = counts(outcomes);
+    let told: Vec<String> = counts.iter().map(|(verdict, count)| format!("{count} {}", verdict.text())).collect();
+    let total = all(outcomes).count();
+    let rest = if left > 0 { format!("; {left} are not given by a quick run") } else { String::new() };
+    format!("Of {total} headlines: {}{rest}.", told.join(", "))
+}
+
+/// The board as a table for a terminal.
+#[must_use]
+pub fn board(outcomes: &Outcomes) -> String {
+    let head = ["headline", "verdict", "paper", "ours"].map(str::to_owned);
+    let rows: Vec<Vec<String>> = all(outcomes)
+        .map(|(paper, judged)| {
+            vec![
+                judged.headline.id.clone(),
+                told(&paper.book, judged),
+                judged.headline.paper.clone(),
+                ours(judged).join("; "),
+            ]
+        })
+        .collect();
+    table(&head, &rows)
+}
+
+fn all(outcomes: &Outcomes) -> impl Iterator<Item = (&Outcome, &Judged)> {
+    outcomes.papers.iter().flat_map(|paper| paper.judged.iter().map(move |judged| (paper, judged)))
+}
+
+fn verdict_of(judged: &Judged) -> Option<Verdict> {
+    judged.judgement.as_ref().map(|judgement| judgement.verdict)
+}
+
+/// The verdict with all that belongs to it: "(sim)", remarks, and what it depends on.
+fn told(book: &Book, judged: &Judged) -> String {
+    let Some(judgement) = &judged.judgement else { return "not given by a quick run".into() };
+    let mut text = judgement.verdict.text().to_owned();
+    if judged.headline.sim && judgement.verdict != Verdict::Cannot {
+        text += " (sim)";
+    }
+    if judgement.verdict == Verdict::Undecided {
+        text += if judgement.direction_holds() { "; direction holds" } else { "; direction not shown" };
+    }
+    for remark in &judgement.remarks {
+        text += &format!("; {remark}");
+    }
+    let flips: Vec<String> = flips(book, judged)
+        .map(|(other, verdict)| format!("{}: {} ({})", other.open, other.also, verdict.text()))
+        .collect();
+    if !flips.is_empty() {
+        text += &format!("; depends on {}", flips.join(", "));
+    }
+    text
+}
+
+/// The alternatives that change a verdict.
+fn flips<'a>(book: &'a Book, judged: &'a Judged) -> impl Iterator<Item = (&'a Alternative, Verdict)> {
+    let verdict = verdict_of(judged);
+    judged
+        .otherwise
+        .iter()
+        .filter(move |(_, other)| Some(*other) != verdict)
+        .map(|(i, other)| (&book.alternatives[*i], *other))
+}
+
+/// What was measured of a part, with its interval: the x that decides.
+fn measured(held: &Held) -> String {
+    let Some(finding) = held.worst() else { return "there is no such x".into() };
+    let Measured { x, value, interval, seeds } = finding.measured;
+    let place = if held.over_x { format!(" at {x}") } else { String::new() };
+    let unit = if held.unit.is_empty() { String::new() } else { format!(" {}", held.unit) };
+    let range = if interval.low == interval.high {
+        String::new()
+    } else {
+        format!(" [{}, {}]", plain(interval.low), plain(interval.high))
+    };
+    let more = if seeds > SEEDS { format!(", {seeds} seeds") } else { String::new() };
+    format!("{}{range}{unit}{place}{more}", plain(value))
+}
+
+/// A number, or that there is none.
+fn plain(value: f64) -> String {
+    if value == f64::INFINITY {
+        "none".into()
+    } else if value.is_nan() {
+        "?".into()
+    } else {
+        number(value)
+    }
+}
+
+/// All parts of a headline in one line each.
+fn ours(judged: &Judged) -> Vec<String> {
+    let parts = judged.judgement.iter().flat_map(|judgement| &judgement.parts);
+    parts.map(|held| format!("({}) {}", held.name, measured(held))).collect()
+}
+
+fn stand(stand: Stand) -> &'static str {
+    match stand {
+        Stand::Inside => "inside",
+        Stand::Straddles => "straddles",
+        Stand::Outside => "outside",
+    }
+}
+
+/// A metric of a curve with its interval at every x that was run.
+fn curve(figures: &Figures, metric: &str, name: &str) -> Vec<Measured> {
+    let Some(curve) = figures.curves.get(name) else { return Vec::new() };
+    let Ok(formula) = Formula::parse(&format!("{metric}({name})")) else { return Vec::new() };
+    figures.measure(&formula, &curve.xs)
+}

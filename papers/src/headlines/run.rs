@@ -1,0 +1,356 @@
+//! Runs what the headlines need, judges them, and adds seeds where an interval straddles a limit.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use ackgate_sim::observer::Nobody;
+use ackgate_sim::output::flat;
+use ackgate_sim::scenario::ScenarioError;
+use ackgate_sim::sweep::{self, Point};
+
+use super::book::{Alternative, Book, Headline, Place, payload_rate};
+use super::figures::{Cell, Curve, Figures, Metric, Row};
+use super::probe::{Probe, Watch};
+use super::store::Store;
+use super::verdict::{Judgement, Verdict, straddling};
+
+/// Seeds of every point, and of those that a straddling interval rests on.
+pub const SEEDS: usize = 10;
+/// The most seeds that a point is given.
+pub const MORE_SEEDS: usize = 40;
+
+/// What is run, and where results go.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Folder for all files; made when it is not there.
+    pub out: PathBuf,
+    /// Threads; 0 for one on each core.
+    pub jobs: usize,
+    /// Whether slow settings and more seeds are left out.
+    pub quick: bool,
+    /// Whether the alternatives to open settings are run, too.
+    pub alternatives: bool,
+    /// Headlines by name; all when empty.
+    pub ids: Vec<String>,
+    /// Identifies the program.
+    pub build: String,
+}
+
+/// A headline after its runs.
+#[derive(Clone, Debug)]
+pub struct Judged {
+    /// The headline.
+    pub headline: Headline,
+    /// What became of it; `None` where a quick run leaves it out.
+    pub judgement: Option<Judgement>,
+    /// Verdicts under alternatives, by their number in the book.
+    pub otherwise: Vec<(usize, Verdict)>,
+}
+
+/// A paper after its runs.
+#[derive(Debug)]
+pub struct Outcome {
+    /// Its file.
+    pub book: Book,
+    /// All its curves.
+    pub figures: Figures,
+    /// Its headlines.
+    pub judged: Vec<Judged>,
+    /// What identifies the settings of each curve.
+    pub hashes: BTreeMap<String, String>,
+}
+
+/// All papers after their runs.
+#[derive(Debug)]
+pub struct Outcomes {
+    /// By paper.
+    pub papers: Vec<Outcome>,
+    /// Other programs that some of the runs are from.
+    pub others: BTreeSet<String>,
+}
+
+/// Why running failed.
+#[derive(Debug, thiserror::Error)]
+pub enum HeadlineError {
+    /// A file of headlines, or a name.
+    #[error(transparent)]
+    Book(#[from] ScenarioError),
+    /// There is no such headline.
+    #[error("there is no headline `{name}`; there are {known}")]
+    Unknown {
+        /// What was asked for.
+        name: String,
+        /// What there is.
+        known: String,
+    },
+    /// A simulation.
+    #[error("{point}: {error}")]
+    Simulation {
+        /// Which.
+        point: String,
+        /// What.
+        error: ackgate_sim::Error,
+    },
+    /// A file of results.
+    #[error("{file}: {error}")]
+    File {
+        /// Its name.
+        file: String,
+        /// Why.
+        error: std::io::Error,
+    },
+}
+
+/// The points of curves, by the curves' names.
+type Places = BTreeMap<String, Vec<Place>>;
+
+/// A point of a curve with a seed.
+type Wanted<'a> = (&'a Place, usize);
+
+/// Runs and judges. `progress` is told what is done and how much there is of it, in bytes of traffic.
+///
+/// # Errors
+/// When a scenario is refused, a simulation fails, or a file cannot be read or written.
+pub fn run(
+    books: Vec<Book>,
+    options: &Options,
+    progress: &(impl Fn(&str, u128, u128) + Sync),
+) -> Result<Outcomes, HeadlineError> {
+    let known: Vec<&str> = books.iter().flat_map(|book| &book.headlines).map(|headline| headline.id.as_str()).collect();
+    if let Some(name) = options.ids.iter().find(|name| !known.iter().any(|id| id.eq_ignore_ascii_case(name))) {
+        return Err(HeadlineError::Unknown { name: name.clone(), known: known.join(", ") });
+    }
+    let path = options.out.join("runs.jsonl");
+    let file = |error: std::io::Error| HeadlineError::File { file: path.display().to_string(), error };
+    fs::create_dir_all(&options.out).map_err(file)?;
+    let wanted = books.iter().flat_map(quantities).collect();
+    let store = Store::open(&path, &options.build, wanted).map_err(file)?;
+    let mut runner = Runner { options, store, progress };
+    let papers = books.into_iter().map(|book| runner.paper(book)).collect::<Result<_, _>>()?;
+    Ok(Outcomes { papers, others: runner.store.others })
+}
+
+/// All columns that a book's names stand for.
+fn quantities(book: &Book) -> BTreeSet<String> {
+    let mut names: BTreeSet<String> = BTreeSet::new();
+    for headline in &book.headlines {
+        names.extend(headline.draw.iter().map(|drawn| drawn.metric.clone()));
+        for formula in headline.rules().flat_map(super::rule::Rule::formulas) {
+            formula.visit(&mut |call| {
+                names.insert(call.metric.clone());
+            });
+        }
+    }
+    let others = book.alternatives.iter().flat_map(|other| other.define.values()).map(|text| Metric::parse(text));
+    for metric in book.define.values().cloned().chain(others) {
+        match metric {
+            Metric::Column(name) => names.extend([name]),
+            Metric::Share(part, whole) => names.extend([part, whole]),
+        }
+    }
+    names
+}
+
+struct Runner<'a, F> {
+    options: &'a Options,
+    store: Store,
+    progress: &'a F,
+}
+
+impl<F: Fn(&str, u128, u128) + Sync> Runner<'_, F> {
+    fn paper(&mut self, book: Book) -> Result<Outcome, HeadlineError> {
+        let name = book.paper.name();
+        let chosen = |headline: &&Headline| {
+            self.options.ids.is_empty() || self.options.ids.iter().any(|id| id.eq_ignore_ascii_case(&headline.id))
+        };
+        let headlines: Vec<Headline> = book.headlines.iter().filter(chosen).cloned().collect();
+        let given: Vec<bool> =
+            headlines.iter().map(|headline| !self.options.quick || !is_slow(&book, headline)).collect();
+        let places =
+            curves(&book, headlines.iter().zip(&given).filter(|(_, given)| **given).map(|(one, _)| one), None)?;
+        self.fill(name, &every(&places, SEEDS))?;
+        let mut figures = self.figures(&book, &places);
+        if !self.options.quick {
+            let cells: BTreeSet<Cell> = headlines.iter().flat_map(|headline| straddling(headline, &figures)).collect();
+            let more: Vec<Wanted<'_>> = cells
+                .iter()
+                .flat_map(|(curve, i)| (SEEDS..MORE_SEEDS).map(|seed| (&places[curve][*i], seed)))
+                .collect();
+            self.fill(&format!("{name}, more seeds"), &more)?;
+            figures = self.figures(&book, &places);
+        }
+        let mut judged: Vec<Judged> = headlines
+            .into_iter()
+            .zip(given)
+            .map(|(headline, given)| {
+                let judgement = given.then(|| Judgement::of(&headline, &figures));
+                Judged { headline, judgement, otherwise: Vec::new() }
+            })
+            .collect();
+        if self.options.alternatives {
+            for (number, other) in book.alternatives.iter().enumerate().filter(|(_, other)| other.not_run.is_empty()) {
+                self.otherwise(&book, number, other, &figures, &mut judged)?;
+            }
+        }
+        let hashes = places.iter().map(|(name, places)| (name.clone(), hash(places))).collect();
+        Ok(Outcome { book, figures, judged, hashes })
+    }
+
+    /// Judges again with one open setting read otherwise.
+    fn otherwise(
+        &mut self,
+        book: &Book,
+        number: usize,
+        other: &Alternative,
+        figures: &Figures,
+        judged: &mut [Judged],
+    ) -> Result<(), HeadlineError> {
+        let touches = |headline: &Headline| {
+            let changed =
+                |name: &str| name.split_once('.').is_some_and(|(setting, curve)| other.changes(setting, curve));
+            !other.define.is_empty() || headline.rules().flat_map(super::rule::Rule::curves).any(changed)
+        };
+        let concerned: Vec<usize> = (0..judged.len())
+            .filter(|i| judged[*i].judgement.is_some() && judged[*i].headline.cannot.is_empty())
+            .filter(|i| touches(&judged[*i].headline))
+            .collect();
+        let places = curves(book, concerned.iter().map(|i| &judged[*i].headline), Some(other))?;
+        self.fill(&format!("{}: {}", book.paper.name(), other.also), &every(&places, SEEDS))?;
+        let mut changed = self.figures(book, &places);
+        for (name, curve) in &figures.curves {
+            changed.curves.entry(name.clone()).or_insert_with(|| curve.clone());
+        }
+        changed.define.extend(other.define.iter().map(|(name, text)| (name.clone(), Metric::parse(text))));
+        for i in concerned {
+            let verdict = Judgement::of(&judged[i].headline, &changed).verdict;
+            judged[i].otherwise.push((number, verdict));
+        }
+        Ok(())
+    }
+
+    /// Runs what is not there yet.
+    fn fill(&mut self, what: &str, wanted: &[Wanted<'_>]) -> Result<(), HeadlineError> {
+        let mut names = BTreeSet::new();
+        let mut jobs: Vec<(Point, &[Watch])> = Vec::new();
+        for (place, seed) in wanted {
+            let point = place.first.with_seed(place.first.scenario.seed + *seed as u64);
+            let name = name(&point, &place.watch);
+            if self.store.get(&name).is_none() && names.insert(name) {
+                jobs.push((Point { index: jobs.len(), ..point }, &place.watch));
+            }
+        }
+        let all: u128 = jobs.iter().map(|(point, _)| point.work()).sum();
+        let mut done = 0;
+        (self.progress)(what, 0, all);
+        let points: Vec<&Point> = jobs.iter().map(|(point, _)| point).collect();
+        let simulate = |point: &Point| simulate(point, jobs[point.index].1);
+        let (store, progress) = (&mut self.store, self.progress);
+        sweep::run_all(&points, self.options.jobs, simulate, |point, row| {
+            done += point.work();
+            progress(what, done, all);
+            let file = |error| HeadlineError::File { file: "runs.jsonl".into(), error };
+            store.add(name(point, jobs[point.index].1), row).map_err(file)
+        })
+    }
+
+    /// The figures of curves, with as many seeds as each point has.
+    fn figures(&self, book: &Book, places: &Places) -> Figures {
+        let mut figures = Figures::new(book.define.clone());
+        for (name, places) in places {
+            let runs = |place: &Place| -> Vec<Arc<Row>> {
+                let row = |seed: usize| {
+                    let point = place.first.with_seed(place.first.scenario.seed + seed as u64);
+                    self.store.get(&self::name(&point, &place.watch))
+                };
+                (0..MORE_SEEDS).map_while(row).collect()
+            };
+            let payload = places.first().map_or(f64::NAN, |place| payload_rate(&place.first.scenario));
+            let (xs, rows) = (places.iter().map(|place| place.x).collect(), places.iter().map(runs).collect());
+            figures.curves.insert(name.clone(), Curve { xs, payload, rows });
+        }
+        figures
+    }
+}
+
+/// Whether a headline rests on something that a quick run leaves out.
+fn is_slow(book: &Book, headline: &Headline) -> bool {
+    let slow = |name: &str| {
+        book.settings.iter().any(|setting| setting.slow && name.starts_with(&format!("{}.", setting.name)))
+    };
+    headline.rules().flat_map(super::rule::Rule::curves).any(slow)
+}
+
+/// The points of all curves that some headlines need; of those that an alternative changes, when there is one.
+fn curves<'a>(
+    book: &Book,
+    headlines: impl Iterator<Item = &'a Headline>,
+    other: Option<&Alternative>,
+) -> Result<Places, ScenarioError> {
+    let mut needed: BTreeSet<String> = BTreeSet::new();
+    for headline in headlines {
+        needed.extend(headline.rules().flat_map(super::rule::Rule::curves).map(str::to_owned));
+        for drawn in &headline.draw {
+            let setting = book.settings.iter().find(|setting| setting.name == drawn.setting);
+            let shown = setting.iter().flat_map(|setting| &setting.curves).filter(|curve| drawn.shows(curve));
+            needed.extend(shown.map(|curve| format!("{}.{}", drawn.setting, curve.name)));
+        }
+    }
+    let mut places = Places::new();
+    for setting in &book.settings {
+        for curve in &setting.curves {
+            let name = format!("{}.{}", setting.name, curve.name);
+            let changes = other.is_none_or(|other| other.changes(&setting.name, &curve.name));
+            if needed.contains(&name) && changes {
+                places.insert(name, book.places(setting, curve, other)?);
+            }
+        }
+    }
+    Ok(places)
+}
+
+fn every(places: &Places, seeds: usize) -> Vec<Wanted<'_>> {
+    places.values().flatten().flat_map(|place| (0..seeds).map(move |seed| (place, seed))).collect()
+}
+
+/// Identifies a run: its scenario with the seed, and what is counted.
+fn name(point: &Point, watch: &[Watch]) -> String {
+    if watch.is_empty() {
+        format!("{:016x}", point.fingerprint)
+    } else {
+        format!("{:016x} {watch:?}", point.fingerprint)
+    }
+}
+
+/// Identifies the settings of a curve: those of all its points together.
+fn hash(places: &[Place]) -> String {
+    let all = places.iter().fold(0_u64, |hash, place| hash.rotate_left(5) ^ place.first.fingerprint);
+    format!("{all:016x}")
+}
+
+fn simulate(point: &Point, watch: &[Watch]) -> Result<Row, HeadlineError> {
+    let failed = |error| HeadlineError::Simulation { point: format!("{:?}", point.scenario), error };
+    let (report, counted) = if watch.is_empty() {
+        (ackgate_sim::run(&point.scenario, &mut Nobody).map_err(failed)?, Row::new())
+    } else {
+        let mut probe = Probe::new(watch);
+        let report = ackgate_sim::run(&point.scenario, &mut probe).map_err(failed)?;
+        (report, probe.finish())
+    };
+    let columns: HashMap<String, String> = flat::columns(&report).into_iter().collect();
+    let mut row: Row = columns.iter().filter_map(|(name, text)| Some((name.clone(), text.parse().ok()?))).collect();
+    let beyond = |share: f64| report.distributions.rtt_us.iter().find(|(_, upto)| *upto >= share).map(|(us, _)| *us);
+    row.extend(report.distributions.timeout_us.first().map(|(us, _)| ("timeout_us_min".to_owned(), *us)));
+    row.extend(beyond(0.999).map(|us| ("rtt_us_p999".to_owned(), us)));
+    row.insert("round_ms_per_sender".into(), report.round_ms.mean / f64::from(report.senders.max(1)));
+    // A flow of 200 ms or more has waited for its timer, where that is what RTOmin is.
+    let flows = f64::from(report.rounds) * f64::from(report.senders);
+    let within =
+        |ms: f64| report.distributions.flow_ms.iter().rfind(|(upto, _)| *upto < ms).map_or(0.0, |(_, share)| *share);
+    row.insert("flows".into(), flows);
+    row.insert("flows_late".into(), flows * (1.0 - within(200.0)));
+    row.insert("flows_under_100ms".into(), flows * within(100.0));
+    row.extend(counted);
+    Ok(row)
+}

@@ -1,0 +1,130 @@
+//! The files of headlines: all 48, every scenario valid under every alternative, one rule for the start of senders, and a
+//! small book from file to report.
+
+use std::collections::BTreeSet;
+
+use ackgate_papers::headlines::book::Book;
+use ackgate_papers::headlines::report::{self, Circumstances};
+use ackgate_papers::headlines::run::{Options, run};
+use ackgate_papers::headlines::verdict::Verdict;
+use ackgate_sim::scenario::Workload;
+
+fn books() -> Vec<Book> {
+    Book::all().unwrap_or_else(|error| panic!("{error}"))
+}
+
+#[test]
+fn there_are_48_headlines_with_names_of_their_own() {
+    let books = books();
+    let ids: Vec<&str> = books.iter().flat_map(|book| &book.headlines).map(|headline| headline.id.as_str()).collect();
+    assert_eq!((ids.len(), ids.iter().collect::<BTreeSet<_>>().len()), (48, 48));
+    for headline in books.iter().flat_map(|book| &book.headlines).filter(|headline| headline.cannot.is_empty()) {
+        assert!(!headline.direction.is_empty(), "{} has no direction", headline.id);
+    }
+}
+
+#[test]
+fn every_setting_is_a_scenario_under_every_alternative() {
+    for book in books() {
+        for setting in &book.settings {
+            for curve in &setting.curves {
+                for other in std::iter::once(None).chain(book.alternatives.iter().map(Some)) {
+                    if other.is_some_and(|other| !other.changes(&setting.name, &curve.name)) {
+                        continue;
+                    }
+                    let places = book.places(setting, curve, other).unwrap_or_else(|error| {
+                        panic!("{}.{} {:?}: {error}", setting.name, curve.name, other.map(|other| &other.also))
+                    });
+                    assert!(places.is_sorted_by(|a, b| a.x < b.x), "{}: x must rise", setting.name);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn senders_begin_within_a_quarter_of_the_base_rtt_everywhere() {
+    for book in books() {
+        for setting in &book.settings {
+            for place in book.places(setting, &setting.curves[0], None).unwrap_or_else(|error| panic!("{error}")) {
+                let scenario = &place.first.scenario;
+                if let Workload::Rounds(rounds) = &scenario.workload {
+                    assert_eq!(rounds.start_jitter.0 * 4, scenario.network.rtt.0, "{}", setting.name);
+                }
+            }
+        }
+    }
+}
+
+const SMALL: &str = r#"
+paper = "pac"
+define = { G = "goodput_mbps", timeouts = "rounds_with_timeout / rounds" }
+[setting.star]
+title = "a <small> star"
+x = { keys = ["senders"], values = "2,4,64", label = "senders" }
+curves = [{ name = "none", label = "plain" }]
+[setting.star.scenario]
+rounds = 2
+workload = { kind = "rounds", volume = "16KB", connections = "fresh" }
+[[headline]]
+id = "PAC-H1"
+where = "nowhere"
+claim = "It collapses."
+paper = "b"
+draw = [{ setting = "star", metric = "G", label = "goodput (Mb/s)" }]
+part = [{ name = "a", of = "onset(G, star.none)", accepted = "10 .. 64", unit = "senders" }]
+direction = [{ of = "G(star.none, 64) / G(star.none, 4)", accepted = "< 1" }]
+[[headline]]
+id = "PAC-H2"
+where = "nowhere"
+claim = "It does not."
+paper = "b"
+part = [{ name = "a", no_collapse = "star.none", at = "2..64" }]
+direction = [{ of = "onset(G, star.none)", accepted = "> 64" }]
+[[alternative]]
+open = "buffer"
+primary = "96 KB"
+also = "endless"
+set = ["switch.buffer=unlimited"]
+"#;
+
+#[test]
+fn a_book_from_file_to_report() {
+    let folder = tempfile::tempdir().expect("there is room");
+    let options = Options {
+        out: folder.path().to_owned(),
+        jobs: 0,
+        quick: false,
+        alternatives: true,
+        ids: Vec::new(),
+        build: "test".into(),
+    };
+    let book = || vec![Book::parse("small.toml", SMALL).unwrap_or_else(|error| panic!("{error}"))];
+    let outcomes = run(book(), &options, &|_, _, _| {}).unwrap_or_else(|error| panic!("{error}"));
+    let verdicts: Vec<Verdict> = outcomes.papers[0]
+        .judged
+        .iter()
+        .filter_map(|judged| judged.judgement.as_ref().map(|judgement| judgement.verdict))
+        .collect();
+    assert_eq!(verdicts, [Verdict::Reproduced, Verdict::Not]);
+    assert_eq!(
+        outcomes.papers[0].judged[1].otherwise,
+        [(0, Verdict::DirectionOnly)],
+        "nothing is lost without a bound"
+    );
+
+    let how = Circumstances { command: "again".into(), build: "test".into(), seconds: 1.0, memory: 0 };
+    let page = report::page(&outcomes, &[], &how);
+    assert!(page.contains("a &lt;small&gt; star") && page.contains("href=\"#PAC-H2\"") && page.contains("<svg"));
+    assert!(report::markdown(&outcomes, &[], &how).contains("depends on buffer: endless (direction only)"));
+    let json: serde_json::Value = serde_json::from_str(&report::json(&outcomes, &how)).expect("it is JSON");
+    assert_eq!(json["counts"]["reproduced"], 1);
+    assert_eq!(json["headlines"][0]["parts"][0]["findings"][0]["seeds"], 10);
+    assert_eq!(json["headlines"][1]["parts"][0]["findings"][0]["interval"].as_array().map(Vec::len), Some(2));
+
+    // All is there already: nothing is run again, and all is the same.
+    let runs = std::fs::read(folder.path().join("runs.jsonl")).expect("it was written");
+    let again = run(book(), &options, &|_, _, all| assert_eq!(all, 0)).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(std::fs::read(folder.path().join("runs.jsonl")).expect("it is there"), runs);
+    assert_eq!(report::json(&again, &how), report::json(&outcomes, &how));
+}
