@@ -5,6 +5,7 @@ mod clang;
 
 fn main() {
     println!("cargo:rerun-if-changed=src/bpf");
+    println!("cargo:rerun-if-changed=../control/core");
     if let Err(reason) = clang::build("src/bpf/ackgate.bpf.c", "ackgate.skel.rs") {
         // What a build script prints on stderr is what cargo shows.
         eprintln!("ackgate's BPF programs could not be built: {reason}");

@@ -5,7 +5,7 @@ use std::os::fd::AsFd;
 use std::time::Duration;
 
 use crate::units::{parse_bytes, parse_rate, parse_time};
-use ackgate_control::pac::{Config, Hold, Requests};
+use ackgate_control::pac::{self, Config};
 use ackgate_control::units::{Span, Time};
 use ackgate_linux::{Guard, Options, Outcome, Snapshot, Summary};
 use ackgate_linux::{attach, hold, route};
@@ -32,15 +32,13 @@ enum Policy {
 }
 
 impl Policy {
-    /// PAC's parameters for this policy.
-    const fn config(self, buffer: u64) -> Config {
-        let pac = Config::new(buffer);
+    const fn guard(self) -> pac::Guard {
         match self {
-            Self::Pac => pac,
-            Self::PacPublished => Config { requests: Requests::Ignore, long_turns: false, bound_windows: false, ..pac },
-            Self::Credit => Config::credit(buffer),
-            Self::WindowOnly => Config { hold: Hold::Nothing, thin_acks: false, ..Config::credit(buffer) },
-            Self::RequestsOnly => Config { hold: Hold::Requests, bound_windows: false, ..pac },
+            Self::Pac => pac::Guard::Pac,
+            Self::PacPublished => pac::Guard::PacPublished,
+            Self::Credit => pac::Guard::Credit,
+            Self::WindowOnly => pac::Guard::WindowOnly,
+            Self::RequestsOnly => pac::Guard::RequestsOnly,
         }
     }
 }
@@ -232,7 +230,7 @@ impl Place {
 fn options(arguments: &Arguments, place: &Place) -> anyhow::Result<Options> {
     let refuse = |message: String| anyhow::Error::new(Refused(anyhow::anyhow!(message)));
     let buffer = arguments.buffer.bytes();
-    let defaults = arguments.guard.config(buffer);
+    let defaults = Config::of(arguments.guard.guard(), buffer);
     let max_hold = arguments
         .max_hold
         .map_or(defaults.max_hold, |hold| u64::try_from(hold.as_nanos()).map_or(Span(u64::MAX), Span));

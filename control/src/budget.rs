@@ -20,7 +20,6 @@
 //! link that is idle for want of work, connections that are being set up, and servers that think say nothing about budgets.
 //! Neighbouring epochs are compared, and many of them, because hosts are descheduled, and rounds begin and end.
 
-use crate::credit;
 use crate::pac::config::{Config, FULL_FRAME};
 use crate::pac::state::Gate;
 use crate::units::{Span, Time};
@@ -62,8 +61,14 @@ fn top(config: &Config) -> u64 {
 /// The least budget: no less than a few flows need side by side, where the buffer is known to have room for that. Turns would cost
 /// them more, in packets, than a shorter queue is worth.
 fn least(config: &Config, gate: &Gate, top: u64) -> u64 {
-    let needed = credit::side_by_side(gate.crowd.get());
+    let needed = side_by_side(gate.crowd.get());
     if config.credit && !config.auto && needed <= top { needed.max(LEAST) } else { LEAST }
+}
+
+/// The budget with which so many flows never wait for each other: what `abreast` of `core/credit.h` asks for, and a frame more
+/// for each, for grants are rounded up to units of the window field.
+const fn side_by_side(flows: u64) -> u64 {
+    flows * 6 * FULL_FRAME
 }
 
 /// The search for the budget.

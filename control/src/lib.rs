@@ -5,12 +5,13 @@
 //! from its paper.
 
 #![no_std]
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 extern crate alloc;
 
 pub mod budget;
-pub mod credit;
+pub mod cell;
+pub mod decision;
 pub mod delack;
 pub mod flow;
 pub mod hwatch;

@@ -3,9 +3,10 @@
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use ackgate_control::decision::Settings;
 use ackgate_control::flow::FlowKey;
 use ackgate_control::pac::state::Gate;
-use ackgate_control::pac::{Config, Growth, Hold, Requests, RttMethod, State};
+use ackgate_control::pac::{Config, State};
 use ackgate_control::policy::FlowId;
 use ackgate_control::units::Span;
 use libbpf_rs::skel::SkelBuilder;
@@ -151,42 +152,27 @@ fn key_bytes(key: &FlowKey) -> [u8; 40] {
     bytes
 }
 
+/// The core's settings and what the packet path adds to them, as the programs' own type.
 fn settings(config: &Config, take: Take, fixed_time: bool) -> types::settings {
+    let core = config.settings();
     let (take, hold_ifindex) = match take {
         Take::Stolen => (0, 0),
         Take::Vanish => (1, 0),
         Take::Redirect(ifindex) => (2, ifindex),
         Take::Queue => (3, 0),
     };
-    types::settings {
-        min_interval: config.min_interval.0,
-        silence: config.silence.0,
-        lambda_permille: u64::from(config.lambda_permille),
-        max_held: u64::from(config.max_held),
-        max_half_open: u64::from(config.max_half_open),
-        rate_mbps: config.rate_mbps,
+    let core = Settings {
         stale: STALE.0,
-        initial_window: config.initial_window,
         capacity: MAX_FLOWS,
         hold_ifindex,
-        per_byte_growth: u8::from(config.growth == Growth::PerByte),
-        charge_requests: u8::from(config.requests != Requests::Ignore),
-        gate_requests: u8::from(config.requests == Requests::Gate),
-        push_ends_response: u8::from(config.push_ends_response),
-        timestamps: u8::from(config.rtt == RttMethod::Timestamps),
         take,
         fixed_time: u8::from(fixed_time),
-        credit: u8::from(config.credit),
-        hold: match config.hold {
-            Hold::Nothing => 0,
-            Hold::Requests => 1,
-            Hold::All => 2,
-        },
         // What sits before tc cannot take a packet off the wire.
         thin_acks: u8::from(config.thin_acks && take != 3),
-        bound_windows: u8::from(config.bound_windows),
-        reserved: [0; 1],
-    }
+        ..core
+    };
+    // SAFETY: both types are made from the one `struct settings` of core/types.h; all of it is integers.
+    unsafe { std::mem::transmute::<Settings, types::settings>(core) }
 }
 
 #[cfg(test)]

@@ -7,10 +7,9 @@ mod replay;
 
 use std::fmt::Debug;
 
+use ackgate_control::decision::{self, Class, Decision, Rules};
 use ackgate_control::flow::{FlowKey, opens};
-use ackgate_control::pac::{
-    Class, Config, Decision, Flow, Gate, Growth, Hold, Requests, RttMethod, Scheduler, State, account,
-};
+use ackgate_control::pac::{Config, Flow, Gate, Growth, Hold, Requests, RttMethod, Scheduler, State};
 use ackgate_control::policy::{Action, FlowId, PacketId};
 use ackgate_control::segment::{Flags, Segment};
 use ackgate_control::seq::SeqNumber;
@@ -29,7 +28,7 @@ const PASSED: u32 = u32::MAX;
 const TAKEN: u32 = 4;
 
 /// `MAX_FRAME` of `intf.h`: a larger frame is not held.
-const MAX_FRAME: usize = 1280;
+const MAX_FRAME: usize = 1536;
 
 const BUFFER: u64 = 65_536;
 const MSS: u32 = 1000;
@@ -84,7 +83,7 @@ pub(crate) enum Verdict {
 
 /// Both sides.
 pub(crate) struct Pair {
-    config: Config,
+    rules: Rules,
     datapath: Datapath,
     reader: Reader,
     model: Model,
@@ -111,7 +110,16 @@ impl Pair {
         let model = Model { gate: Gate::new(&config), flows: Vec::new(), keys: Vec::new() };
         let schedulers = [Scheduler::default(), Scheduler::default()];
         let arrivals = Vec::new();
-        Some(Self { config, datapath, reader, model, schedulers, arrivals, newest: None, now: Time(1_000_000_000) })
+        Some(Self {
+            rules: config.into(),
+            datapath,
+            reader,
+            model,
+            schedulers,
+            arrivals,
+            newest: None,
+            now: Time(1_000_000_000),
+        })
     }
 
     pub(crate) fn wait(&mut self, span: Span) {
@@ -140,14 +148,14 @@ impl Pair {
         let (mut held, mut discarded) = (None, false);
         let mut window = None;
         if let Ok(packet) = wire::parse(frame, meta, direction)
-            && let Some(id) = self.model.find(&self.config, &packet.key, &packet.segment, direction)
+            && let Some(id) = self.model.find(&self.rules, &packet.key, &packet.segment, direction)
         {
             let (gate, flow) = (&self.model.gate, &self.model.flows[id.0 as usize]);
             match direction {
                 Direction::Ingress => {
-                    account::ingress(&self.config, gate, flow, &packet.segment, self.now);
+                    decision::ingress(&self.rules, gate, flow, &packet.segment, self.now);
                 }
-                Direction::Egress => match account::egress(&self.config, gate, flow, &packet.segment, self.now) {
+                Direction::Egress => match decision::egress(&self.rules, gate, flow, &packet.segment, self.now) {
                     Decision::Pass(edit) => {
                         window = edit.window;
                         wire::apply(&mut expected, &packet.layout, &edit);
@@ -159,12 +167,14 @@ impl Pair {
                     }
                     Decision::Hold(out) if frame.len() > MAX_FRAME => {
                         // Too large for the ring: it passes after all, charged like any other release.
-                        let trigger = account::trigger(&self.config, gate, flow, &out);
+                        let trigger = decision::trigger(&self.rules, gate, flow, &out);
                         flow.held.sub(1);
                         gate.held.sub(1);
-                        account::charge(gate, flow, &out, trigger, self.now);
+                        decision::charge(&self.rules, gate, flow, &out, &trigger, self.now);
                         gate.passed.add(1);
-                        wire::apply(&mut expected, &packet.layout, &account::edit(&self.config, flow, &out));
+                        let edit = decision::edit(&self.rules, gate, flow, &out);
+                        gate.rewritten.add(u64::from(edit.window.is_some()));
+                        wire::apply(&mut expected, &packet.layout, &edit);
                     }
                     Decision::Hold(out) => held = Some((id, out)),
                     Decision::Discard => discarded = true,
@@ -178,8 +188,8 @@ impl Pair {
         self.newest = arrival.map(|arrival| arrival.packet);
         if let (Some(arrival), Some((id, out))) = (arrival, held) {
             let [kernel, model] = &mut self.schedulers;
-            kernel.enqueue(&self.config, self.datapath.shared(), arrival.flow, arrival.packet, arrival.out, self.now);
-            model.enqueue(&self.config, &self.model, id, arrival.packet, out, self.now);
+            kernel.enqueue(&self.rules, self.datapath.shared(), arrival.flow, arrival.packet, arrival.out, self.now);
+            model.enqueue(&self.rules, &self.model, id, arrival.packet, out, self.now);
         }
         self.compare()?;
         Ok(match held {
@@ -203,8 +213,8 @@ impl Pair {
     /// Lets both schedulers release one packet, if one may leave.
     fn release_one(&mut self) -> Result<Option<Action>, String> {
         let [kernel, model] = &mut self.schedulers;
-        let expected = model.poll(&self.config, &self.model, self.now);
-        same("action", &kernel.poll(&self.config, self.datapath.shared(), self.now), &expected)?;
+        let expected = model.poll(&self.rules, &self.model, self.now);
+        same("action", &kernel.poll(&self.rules, self.datapath.shared(), self.now), &expected)?;
         Ok(expected.map(|(action, _)| action))
     }
 
@@ -223,26 +233,26 @@ impl Pair {
     /// Empties both, so that the next case starts from nothing; entries of the flow table stay in use.
     fn reset(&mut self) {
         let [kernel, model] = &mut self.schedulers;
-        kernel.release_all(&self.config, self.datapath.shared(), self.now);
-        model.release_all(&self.config, &self.model, self.now);
-        while kernel.poll(&self.config, self.datapath.shared(), self.now).is_some() {}
-        while model.poll(&self.config, &self.model, self.now).is_some() {}
+        kernel.release_all(&self.rules, self.datapath.shared(), self.now);
+        model.release_all(&self.rules, &self.model, self.now);
+        while kernel.poll(&self.rules, self.datapath.shared(), self.now).is_some() {}
+        while model.poll(&self.rules, &self.model, self.now).is_some() {}
         self.wait(Span::secs(1));
         for state in [self.datapath.shared() as &dyn AnyState, &self.model] {
-            state.forget_flows();
+            state.forget_flows(&self.rules);
         }
     }
 }
 
 /// What [`Pair::reset`] does to either side.
 trait AnyState {
-    fn forget_flows(&self);
+    fn forget_flows(&self, rules: &Rules);
 }
 
 impl<S: State> AnyState for S {
-    fn forget_flows(&self) {
+    fn forget_flows(&self, rules: &Rules) {
         for flow in (0..self.flow_count()).filter_map(|id| self.flow(FlowId(id))) {
-            account::close(self.gate(), flow);
+            decision::close(rules, self.gate(), flow);
         }
     }
 }
@@ -357,8 +367,8 @@ fn configurations() -> [Config; 4] {
             max_held: 3,
             ..Config::new(20_000)
         },
-        Config { rate_mbps: 1_000, ..Config::credit(BUFFER) },
-        Config { hold: Hold::Requests, requests: Requests::Ignore, ..Config::credit(20_000) },
+        Config { rate_mbps: 1_000, ..Config::credit(20_000) },
+        Config { hold: Hold::Requests, requests: Requests::Ignore, ..Config::credit(6_000) },
     ]
 }
 

@@ -13,6 +13,7 @@
 
 use std::os::fd::{AsFd, BorrowedFd};
 
+use ackgate_control::decision::{self, Rules};
 use ackgate_control::pac::{Config, Scheduler, State, Stats};
 use ackgate_control::policy::Action;
 use ackgate_control::units::{Span, Time};
@@ -161,6 +162,12 @@ pub struct Summary {
     pub fragments: u64,
     /// Frames whose headers do not add up, which passed.
     pub malformed: u64,
+    /// Segments signed by TCP-MD5 or TCP-AO, which passed untouched.
+    pub authenticated: u64,
+    /// Segments whose window was lowered: 0 as long as nothing was in danger.
+    pub rewritten: u64,
+    /// Segments outside the window that their receiver offers, of which nothing was believed.
+    pub unacceptable: u64,
     /// Released frames that the device would not take.
     pub lost: u64,
     /// Wake-ups of the daemon.
@@ -179,6 +186,7 @@ pub struct Summary {
 #[derive(Debug)]
 pub struct Guard {
     options: Options,
+    rules: Rules,
     device: Device,
     datapath: Datapath,
     attachment: Option<Attachment>,
@@ -236,6 +244,7 @@ impl Guard {
         datapath.shared().gate().heartbeat.set(now.0);
         let attachment = attach::attach(clsact, &device, &datapath)?;
         Ok(Self {
+            rules: options.pac.clone().into(),
             options,
             device,
             datapath,
@@ -265,7 +274,7 @@ impl Guard {
             self.work(now);
             if now >= self.next_sweep {
                 self.next_sweep = now + sweep::PERIOD;
-                self.sweeper.sweep(&self.datapath, now);
+                self.sweeper.sweep(&self.rules, &self.datapath, now);
                 if !self.device.exists() {
                     return Err(Error::NoSuchDevice(self.device.name.clone()));
                 }
@@ -282,15 +291,15 @@ impl Guard {
 
     /// One round: takes in what is held, lets go what may leave.
     fn work(&mut self, now: Time) {
-        let Self { options, datapath, hold, scheduler, arrivals, hold_times, .. } = self;
+        let Self { options, rules, datapath, hold, scheduler, arrivals, hold_times, .. } = self;
         let shared = datapath.shared();
         self.again = false;
         shared.gate().heartbeat.set(now.0);
         hold.collect(arrivals);
         for arrival in arrivals.drain(..) {
-            scheduler.enqueue(&options.pac, shared, arrival.flow, arrival.packet, arrival.out, arrival.time);
+            scheduler.enqueue(rules, shared, arrival.flow, arrival.packet, arrival.out, arrival.time);
         }
-        while let Some((action, waited)) = scheduler.poll(&options.pac, shared, now) {
+        while let Some((action, waited)) = scheduler.poll(rules, shared, now) {
             if matches!(action, Action::Release(..) | Action::Split(..)) {
                 hold_times.saturating_record((waited.0 / 1000).max(1));
             }
@@ -302,7 +311,7 @@ impl Guard {
         // If the wish comes true in between, it has been cleared and we have been woken: then it stays cleared.
         let batch = options.batch.unwrap_or(gate.threshold.get() / 16);
         if wanted > 0 && wanted < batch && gate.wanted.replace(wanted, batch) {
-            self.again = gate.admits(batch);
+            self.again = decision::admits(rules, gate, batch, gate.wanted_pipe.get());
         }
     }
 
@@ -316,7 +325,7 @@ impl Guard {
         } else {
             Time::NEVER
         };
-        self.scheduler.timeout(&self.options.pac).unwrap_or(Time::NEVER).min(soon)
+        self.scheduler.timeout(&self.rules).unwrap_or(Time::NEVER).min(soon)
     }
 
     /// Sleeps until something is held, `wake`, or `stop` is readable; says whether it is.
@@ -350,7 +359,7 @@ impl Guard {
         let stats = self.scheduler.stats();
         Snapshot {
             senders: sweep::active(shared, sys::now(), ACTIVE),
-            in_flight: gate.in_flight(),
+            in_flight: decision::in_flight(&self.rules, gate),
             threshold: gate.threshold.get(),
             held: gate.held.get(),
             released: all_released(&stats),
@@ -388,6 +397,9 @@ impl Guard {
             not_tcp: books.not_tcp.get(),
             fragments: books.fragments.get(),
             malformed: books.malformed.get(),
+            authenticated: books.authenticated.get(),
+            rewritten: gate.rewritten.get(),
+            unacceptable: gate.unacceptable.get(),
             lost: self.hold.lost(),
             wakeups: self.wakeups,
             daemon_cpu_s,
@@ -408,10 +420,10 @@ impl Guard {
         self.hold.collect(&mut self.arrivals);
         let shared = self.datapath.shared();
         for arrival in self.arrivals.drain(..) {
-            self.scheduler.enqueue(&self.options.pac, shared, arrival.flow, arrival.packet, arrival.out, arrival.time);
+            self.scheduler.enqueue(&self.rules, shared, arrival.flow, arrival.packet, arrival.out, arrival.time);
         }
-        self.scheduler.release_all(&self.options.pac, shared, now);
-        while let Some((action, _)) = self.scheduler.poll(&self.options.pac, shared, now) {
+        self.scheduler.release_all(&self.rules, shared, now);
+        while let Some((action, _)) = self.scheduler.poll(&self.rules, shared, now) {
             carry_out(action, self.hold.as_mut());
         }
         self.hold.flush();

@@ -1,8 +1,9 @@
 //! Forgets connections that have ended (PAC §IV-A). Entries of the flow table are freed here and nowhere else.
 
+use ackgate_control::decision::{self, Rules};
 use ackgate_control::flow::{Lifetimes, Stage};
 use ackgate_control::pac::state::flag;
-use ackgate_control::pac::{Flow, State, account};
+use ackgate_control::pac::{Flow, State};
 use ackgate_control::policy::FlowId;
 use ackgate_control::units::{Span, Time};
 
@@ -19,11 +20,11 @@ pub(crate) struct Sweeper {
 }
 
 impl Sweeper {
-    pub(crate) fn sweep(&mut self, datapath: &Datapath, now: Time) {
+    pub(crate) fn sweep(&mut self, rules: &Rules, datapath: &Datapath, now: Time) {
         let shared = datapath.shared();
         for id in self.forgotten.drain(..) {
             if let Some(flow) = shared.flow(id) {
-                account::close(shared.gate(), flow);
+                decision::close(rules, shared.gate(), flow);
             }
             datapath.give_back(id);
         }
@@ -35,7 +36,7 @@ impl Sweeper {
             }
             if self.lifetimes.expired(stage(flags), Time(flow.last_seen.get()), now) {
                 datapath.forget(&key);
-                account::close(shared.gate(), flow);
+                decision::close(rules, shared.gate(), flow);
                 self.forgotten.push(id);
             }
         }

@@ -1,6 +1,6 @@
 //! The schemes' parameters as `control` takes them, from what the scenario says and what it leaves to be derived.
 
-use ackgate_control::pac::{self, Hold, Requests, RttMethod};
+use ackgate_control::pac::{self, Guard, RttMethod};
 use ackgate_control::{hwatch, ictcp, letter, m21, shaper};
 
 use ackgate_control::units::Span;
@@ -23,22 +23,8 @@ pub(crate) fn buffer_bytes(scenario: &Scenario) -> u64 {
 pub fn pac(scenario: &Scenario) -> pac::Config {
     let parameters = &scenario.pac;
     let buffer = parameters.threshold.unwrap_or_else(|| buffer_bytes(scenario));
-    let mut config = pac::Config::new(buffer);
-    config.credit = matches!(scenario.scheme, Scheme::Credit | Scheme::WindowOnly);
-    match scenario.scheme {
-        Scheme::PacPublished => {
-            config.requests = Requests::Ignore;
-            config.long_turns = false;
-            config.bound_windows = false;
-        }
-        Scheme::WindowOnly => config.hold = Hold::Nothing,
-        Scheme::RequestsOnly => {
-            config.hold = Hold::Requests;
-            config.bound_windows = false;
-        }
-        _ => {}
-    }
-    config.thin_acks = scenario.scheme == Scheme::Credit && parameters.thin_acks;
+    let mut config = pac::Config::of(guard(scenario.scheme), buffer);
+    config.thin_acks &= parameters.thin_acks;
     config.auto = parameters.auto;
     config.rate_mbps = scenario.network.rate.0 / 1_000_000;
     config.max_hold = parameters.max_hold.unwrap_or(config.max_hold);
@@ -54,6 +40,16 @@ pub fn pac(scenario: &Scenario) -> pac::Config {
         *slot = parameters.demote_at * n;
     }
     config
+}
+
+const fn guard(scheme: Scheme) -> Guard {
+    match scheme {
+        Scheme::PacPublished => Guard::PacPublished,
+        Scheme::Credit => Guard::Credit,
+        Scheme::WindowOnly => Guard::WindowOnly,
+        Scheme::RequestsOnly => Guard::RequestsOnly,
+        _ => Guard::Pac,
+    }
 }
 
 /// PAC to the letter at a receiver.

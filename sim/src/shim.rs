@@ -94,7 +94,7 @@ impl Shim {
         match &self.policy {
             Scheming::Pac(pac) => {
                 let gate = pac.gate();
-                Gate { in_flight: gate.in_flight(), threshold: gate.threshold.get(), held }
+                Gate { in_flight: pac.in_flight(), threshold: gate.threshold.get(), held }
             }
             Scheming::Letter(letter) => Gate { in_flight: letter.in_flight(), threshold: letter.threshold(), held },
             Scheming::Ictcp(_) | Scheming::Shaper(_) | Scheming::HWatch(_) | Scheming::Own(_) => {

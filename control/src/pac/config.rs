@@ -3,6 +3,7 @@
 
 use core::fmt;
 
+use crate::decision::Settings;
 use crate::units::Span;
 
 /// Most priority levels of the multi-level feedback queue.
@@ -10,9 +11,6 @@ pub const MAX_LEVELS: usize = 8;
 
 /// A full Ethernet frame without FCS: what the smallest sensible threshold is counted in.
 pub const FULL_FRAME: u64 = 1514;
-
-/// Bytes of payload of the largest request that is ever held; anything longer is an upload and passes.
-pub const LARGEST_REQUEST: u32 = 1024;
 
 /// How a slow-starting sender grows with each ACK.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -60,6 +58,21 @@ pub enum RttMethod {
     Timestamps,
 }
 
+/// The guards, by the names that the command line and scenario files have for them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Guard {
+    /// PAC; requests on kept connections wait like ACKs, windows are bounded.
+    Pac,
+    /// PAC of ACKs alone, as the paper describes it.
+    PacPublished,
+    /// Exact credit.
+    Credit,
+    /// The window half of exact credit alone: nothing is held.
+    WindowOnly,
+    /// Requests and handshakes wait; ACKs are counted, but never wait.
+    RequestsOnly,
+}
+
 /// PAC's parameters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
@@ -96,6 +109,8 @@ pub struct Config {
     pub credit: bool,
     /// Whether ACKs are left out where the next one will say it all (exact credit only, see [`crate::credit`]).
     pub thin_acks: bool,
+    /// Whether what a long path holds is no part of the budget (see `core/ledger.h`); else everything in flight is, as published.
+    pub long_paths: bool,
     /// What may be held.
     pub hold: Hold,
     /// Whether the buffer is not known: `buffer` is only the most that is ever tried, and the search for a budget begins with
@@ -138,6 +153,7 @@ impl Config {
             credit: false,
             thin_acks: false,
             auto: false,
+            long_paths: true,
             hold: Hold::All,
             push_ends_response: true,
             rtt: RttMethod::Handshake,
@@ -152,6 +168,21 @@ impl Config {
     #[must_use]
     pub const fn credit(buffer: u64) -> Self {
         Self { credit: true, thin_acks: true, max_hold: Span::millis(100), ..Self::new(buffer) }
+    }
+
+    /// A guard as the command line and the simulator know it, for a switch port of `buffer` bytes.
+    #[must_use]
+    pub const fn of(guard: Guard, buffer: u64) -> Self {
+        let pac = Self::new(buffer);
+        match guard {
+            Guard::Pac => pac,
+            Guard::PacPublished => {
+                Self { requests: Requests::Ignore, long_turns: false, bound_windows: false, long_paths: false, ..pac }
+            }
+            Guard::Credit => Self::credit(buffer),
+            Guard::WindowOnly => Self { hold: Hold::Nothing, thin_acks: false, ..Self::credit(buffer) },
+            Guard::RequestsOnly => Self { hold: Hold::Requests, bound_windows: false, ..pac },
+        }
     }
 
     /// Checks that the values make sense together.
@@ -174,6 +205,33 @@ impl Config {
             "the flow sizes of the priority levels must ascend",
         )?;
         check(self.max_held > 0, "at least one ACK must be holdable")
+    }
+
+    /// The same as the decision core takes it: in this process, where nothing needs a heartbeat. The packet path adds what is
+    /// its own.
+    #[must_use]
+    pub fn settings(&self) -> Settings {
+        Settings {
+            min_interval: self.min_interval.0,
+            silence: self.silence.0,
+            max_hold: self.max_hold.0,
+            lambda_permille: u64::from(self.lambda_permille),
+            max_held: u64::from(self.max_held),
+            max_half_open: u64::from(self.max_half_open),
+            rate_mbps: self.rate_mbps,
+            initial_window: self.initial_window,
+            per_byte_growth: u8::from(self.growth == Growth::PerByte),
+            charge_requests: u8::from(self.requests != Requests::Ignore),
+            gate_requests: u8::from(self.requests == Requests::Gate),
+            push_ends_response: u8::from(self.push_ends_response),
+            timestamps: u8::from(self.rtt == RttMethod::Timestamps),
+            long_paths: u8::from(self.long_paths),
+            credit: u8::from(self.credit),
+            hold: self.hold as u8,
+            thin_acks: u8::from(self.thin_acks),
+            bound_windows: u8::from(self.bound_windows),
+            ..Settings::default()
+        }
     }
 
     /// Priority levels in use.

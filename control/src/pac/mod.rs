@@ -5,30 +5,26 @@
 //!
 //! ```text
 //! threshold = buffer_size; in_flight = 0; ACKqueues = empty           Algorithm 1
-//! on arrival:       update in_flight (Eq. 5) and threshold (Eq. 2)     account::ingress, interval::roll
-//! on an ACK:        enqueue                                            account::egress, Scheduler::enqueue
+//! on arrival:       update in_flight (Eq. 5) and threshold (Eq. 2)     core/ingress.h, core/interval.h
+//! on an ACK:        enqueue                                            core/egress.h, Scheduler::enqueue
 //! while queued:     q = dequeue()                                      Scheduler::poll
-//!                   wait while in_flight + q.trigger > threshold       Gate::admits, account::trigger, estimate (Eq. 3)
-//!                   send q; in_flight += q.trigger (Eq. 4)             account::charge
+//!                   wait while in_flight + q.trigger > threshold       core/ledger.h admits, core/pac.h trigger (Eq. 3)
+//!                   send q; in_flight += q.trigger (Eq. 4)             core/pac.h charge
 //! ```
 //!
 //! What the paper leaves open is decided in the file that needs it, with the reason beside it.
 
-pub mod account;
-pub mod cell;
 pub mod config;
-mod estimate;
-pub mod interval;
 pub mod scheduler;
 pub mod state;
 
 use alloc::vec::Vec;
 
-pub use account::{Class, Decision, Outgoing};
-pub use config::{Config, ConfigError, Growth, Hold, Requests, RttMethod};
+pub use config::{Config, ConfigError, Growth, Guard, Hold, Requests, RttMethod};
 pub use scheduler::{Scheduler, Stats};
 pub use state::{Flow, Gate, State};
 
+use crate::decision::{self, Decision, Rules};
 use crate::policy::{Action, FlowId, PacketId, Policy, Verdict};
 use crate::segment::{Edit, Segment};
 use crate::units::{Span, Time};
@@ -57,7 +53,7 @@ impl State for Local {
 /// PAC at one receiver.
 #[derive(Debug)]
 pub struct Pac {
-    config: Config,
+    rules: Rules,
     state: Local,
     scheduler: Scheduler,
     last_hold: Span,
@@ -71,13 +67,19 @@ impl Pac {
     pub fn new(config: Config) -> Result<Self, ConfigError> {
         config.validate()?;
         let state = Local { gate: Gate::new(&config), flows: Vec::new() };
-        Ok(Self { config, state, scheduler: Scheduler::default(), last_hold: Span::ZERO })
+        Ok(Self { rules: config.into(), state, scheduler: Scheduler::default(), last_hold: Span::ZERO })
     }
 
     /// The parameters.
     #[must_use]
-    pub const fn config(&self) -> &Config {
-        &self.config
+    pub fn config(&self) -> &Config {
+        &self.rules
+    }
+
+    /// Bytes that released ACKs have triggered and that have not arrived.
+    #[must_use]
+    pub fn in_flight(&self) -> u64 {
+        decision::in_flight(&self.rules, &self.state.gate)
     }
 
     /// The receiver-wide state.
@@ -112,7 +114,7 @@ impl Pac {
 
     /// Releases all that is held; fetch it with [`Policy::poll_action`].
     pub fn release_all(&mut self, now: Time) {
-        self.scheduler.release_all(&self.config, &self.state, now);
+        self.scheduler.release_all(&self.rules, &self.state, now);
     }
 
     fn ensure(&mut self, id: FlowId) {
@@ -126,34 +128,34 @@ impl Pac {
 impl Policy for Pac {
     fn handle_ingress(&mut self, now: Time, id: FlowId, segment: &Segment) -> Edit {
         self.ensure(id);
-        account::ingress(&self.config, &self.state.gate, &self.state.flows[id.0 as usize], segment, now);
+        decision::ingress(&self.rules, &self.state.gate, &self.state.flows[id.0 as usize], segment, now);
         Edit::NONE
     }
 
     fn handle_egress(&mut self, now: Time, id: FlowId, segment: &Segment, packet: PacketId) -> Verdict {
         self.ensure(id);
-        match account::egress(&self.config, &self.state.gate, &self.state.flows[id.0 as usize], segment, now) {
+        match decision::egress(&self.rules, &self.state.gate, &self.state.flows[id.0 as usize], segment, now) {
             Decision::Pass(edit) => Verdict::Pass(edit),
             Decision::Discard => Verdict::Discard,
             Decision::Hold(out) => {
-                self.scheduler.enqueue(&self.config, &self.state, id, packet, out, now);
+                self.scheduler.enqueue(&self.rules, &self.state, id, packet, out, now);
                 Verdict::Hold
             }
             Decision::Split(edit, copy) => {
-                self.scheduler.enqueue(&self.config, &self.state, id, packet, copy, now);
+                self.scheduler.enqueue(&self.rules, &self.state, id, packet, copy, now);
                 Verdict::Split(edit)
             }
         }
     }
 
     fn poll_action(&mut self, now: Time) -> Option<Action> {
-        let (action, waited) = self.scheduler.poll(&self.config, &self.state, now)?;
+        let (action, waited) = self.scheduler.poll(&self.rules, &self.state, now)?;
         self.last_hold = waited;
         Some(action)
     }
 
     fn poll_timeout(&self) -> Option<Time> {
-        self.scheduler.timeout(&self.config)
+        self.scheduler.timeout(&self.rules)
     }
 }
 

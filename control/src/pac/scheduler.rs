@@ -17,12 +17,10 @@ mod watch;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use super::account::{Class, Outgoing, Trigger, charge, edit, trigger};
-use super::config::{Config, MAX_LEVELS};
-use super::interval::{self, smooth};
+use super::config::MAX_LEVELS;
 use super::state::{Flow, Gate, State, flag};
 use crate::budget::Budget;
-use crate::credit::{self, TURNS};
+use crate::decision::{self, Class, Outgoing, Rules, charge, edit, trigger};
 use crate::policy::{Action, FlowId, PacketId};
 use crate::segment::Edit;
 use crate::seq::SeqNumber;
@@ -33,6 +31,9 @@ const NONE: u32 = u32::MAX;
 
 /// A bare copy may wait this many times longer than an ACK: its sender has nothing outstanding, and so no timer.
 const COPY_PATIENCE: u64 = 10;
+
+/// A long turn is worth this part of the threshold.
+const TURNS: u64 = 4;
 
 #[derive(Clone, Copy, Debug)]
 struct Held {
@@ -71,8 +72,8 @@ impl Age {
     }
 
     /// The longest hold.
-    fn limit(self, config: &Config) -> Span {
-        if self == Self::Copy { config.max_hold * COPY_PATIENCE } else { config.max_hold }
+    fn limit(self, rules: &Rules) -> Span {
+        if self == Self::Copy { rules.max_hold * COPY_PATIENCE } else { rules.max_hold }
     }
 }
 
@@ -184,7 +185,7 @@ impl Scheduler {
     /// Takes a packet that may not leave yet (Algorithm 1, line 8).
     pub fn enqueue<S: State>(
         &mut self,
-        config: &Config,
+        rules: &Rules,
         state: &S,
         id: FlowId,
         packet: PacketId,
@@ -207,19 +208,19 @@ impl Scheduler {
             }
             Class::Urgent => {
                 self.push(flow, id, packet, out, now);
-                self.flush(config, state.gate(), flow, id, now);
+                self.flush(rules, state.gate(), flow, id, now);
             }
             _ => {
-                self.drop_subsumed(config, state.gate(), flow, id);
+                self.drop_subsumed(rules, state.gate(), flow, id);
                 self.push(flow, id, packet, out, now);
-                self.wait(config, flow, id);
+                self.wait(rules, flow, id);
             }
         }
     }
 
     /// The next release or discard; `None` when nothing may leave before more arrives or time passes. The span is how
     /// long the packet was held.
-    pub fn poll<S: State>(&mut self, config: &Config, state: &S, now: Time) -> Option<(Action, Span)> {
+    pub fn poll<S: State>(&mut self, rules: &Rules, state: &S, now: Time) -> Option<(Action, Span)> {
         loop {
             if let Some(done) = self.ready.pop_front() {
                 return Some(done);
@@ -229,15 +230,15 @@ impl Scheduler {
             }
             self.last_poll = now;
             let gate = state.gate();
-            interval::roll(config, gate, now);
-            if self.held() > 0 && Budget::applies(config) {
-                self.budget.observe(config, gate, now);
+            decision::roll(rules, gate, now);
+            if self.held() > 0 && Budget::applies(rules) {
+                self.budget.observe(rules, gate, now);
             }
-            if self.force_oldest(config, state, now) {
+            if self.force_oldest(rules, state, now) {
                 continue;
             }
-            self.void_silent(config, state, now);
-            if !self.release_next(config, state, now) {
+            self.void_silent(rules, state, now);
+            if !self.release_next(rules, state, now) {
                 return None;
             }
         }
@@ -245,7 +246,7 @@ impl Scheduler {
 
     /// When to poll again although nothing arrives: the oldest ACK's limit, or the next look for silent flows.
     #[must_use]
-    pub fn timeout(&self, config: &Config) -> Option<Time> {
+    pub fn timeout(&self, rules: &Rules) -> Option<Time> {
         if !self.ready.is_empty() {
             return Some(Time::ZERO);
         }
@@ -253,22 +254,22 @@ impl Scheduler {
             let &(slot, _) = self.ages[age as usize].front()?;
             Some(self.slots[slot as usize].since + span)
         };
-        let limit = Age::ALL.into_iter().filter_map(|age| after(age, age.limit(config))).min();
+        let limit = Age::ALL.into_iter().filter_map(|age| after(age, age.limit(rules))).min();
         let Some(limit) = limit else { return (self.spares > 0).then_some(self.next_look) };
-        let split = after(Age::Request, split_after(config)).filter(|_| config.credit);
+        let split = after(Age::Request, split_after(rules)).filter(|_| rules.credit);
         // What could not be split when its time came is looked at again a little later.
-        let split = split.map(|time| time.max(self.last_poll + Span(config.silence.0 / 4)));
+        let split = split.map(|time| time.max(self.last_poll + Span(rules.silence.0 / 4)));
         // Only while a SYN-ACK waits for it; a time that has passed asks for nothing.
         let settled = Some(self.settled_at).filter(|&at| at > self.last_poll).unwrap_or(Time::NEVER);
         Some(limit.min(self.next_look).min(self.next_scan).min(settled).min(split.unwrap_or(Time::NEVER)))
     }
 
     /// Releases everything at once, oldest first: the guard is being switched off.
-    pub fn release_all<S: State>(&mut self, config: &Config, state: &S, now: Time) {
+    pub fn release_all<S: State>(&mut self, rules: &Rules, state: &S, now: Time) {
         while let Some(&(slot, _)) = self.ages.iter().find_map(VecDeque::front) {
             let id = self.slots[slot as usize].flow;
             let Some(flow) = state.flow(id) else { break };
-            self.flush(config, state.gate(), flow, id, now);
+            self.flush(rules, state.gate(), flow, id, now);
         }
         for id in 0..self.flows.len() {
             self.drop_spare(FlowId(id as u32));
@@ -310,11 +311,11 @@ impl Scheduler {
     }
 
     /// Under exact credit a later packet says all that the flow's held bare ACKs say, and its grant is theirs.
-    fn drop_subsumed(&mut self, config: &Config, gate: &Gate, flow: &Flow, id: FlowId) {
+    fn drop_subsumed(&mut self, rules: &Rules, gate: &Gate, flow: &Flow, id: FlowId) {
         while let Some(&FlowQueue { head, .. }) = self.flows.get(id.0 as usize).filter(|queue| queue.head != NONE) {
             let held = self.slots[head as usize];
             let bare = held.out.class == Class::Ack && !held.out.data;
-            if !credit::governs(config, flow) || !bare || held.generation != flow.generation.get() {
+            if !decision::governs(rules, gate, flow) || !bare || held.generation != flow.generation.get() {
                 break;
             }
             self.take_head(flow, id);
@@ -324,12 +325,12 @@ impl Scheduler {
     }
 
     /// Puts a flow with held ACKs at the end of its level, unless it waits there already.
-    fn wait(&mut self, config: &Config, flow: &Flow, id: FlowId) {
+    fn wait(&mut self, rules: &Rules, flow: &Flow, id: FlowId) {
         let queue = self.flows[id.0 as usize];
         if queue.head == NONE {
             return;
         }
-        let level = if queue.promoted { 0 } else { config.level_of(flow.size.get()) };
+        let level = if queue.promoted { 0 } else { rules.level_of(flow.size.get()) };
         if queue.turn == 0 || queue.level as usize > level {
             self.line_up(id, level);
         }
@@ -346,21 +347,21 @@ impl Scheduler {
 
     /// The flow whose turn it is: the first of the highest level, or the one that would else wait for too long. Flows that
     /// have outgrown their level sink on the way.
-    fn front(&mut self, config: &Config, state: &impl State, now: Time) -> Option<FlowId> {
-        let (ages, patience) = if config.credit {
-            (&[Age::Request][..], config.max_hold.0 / 4)
+    fn front(&mut self, rules: &Rules, state: &impl State, now: Time) -> Option<FlowId> {
+        let (ages, patience) = if rules.credit {
+            (&[Age::Request][..], rules.max_hold.0 / 4)
         } else {
-            (&[Age::Ack, Age::Request][..], config.max_hold.0 / 3)
+            (&[Age::Ack, Age::Request][..], rules.max_hold.0 / 3)
         };
         let overdue = ages.iter().filter_map(|&age| self.oldest(age, Span(patience), now));
         if let Some((_, id, _)) = overdue.min_by_key(|&(since, ..)| since) {
             return Some(id);
         }
-        for level in 0..config.levels() {
+        for level in 0..rules.levels() {
             while let Some(&(id, turn)) = self.levels[level].front() {
                 let queue = self.flows[id.0 as usize];
                 let valid = queue.turn == turn && queue.head != NONE;
-                let sunk = state.flow(id).map_or(level, |flow| config.level_of(flow.size.get()));
+                let sunk = state.flow(id).map_or(level, |flow| rules.level_of(flow.size.get()));
                 if valid && (queue.promoted || sunk <= level) {
                     return Some(id);
                 }
@@ -376,69 +377,76 @@ impl Scheduler {
     }
 
     /// Algorithm 1, lines 10-14: releases the next ACK if the budget allows, else asks to be woken when it does.
-    fn release_next<S: State>(&mut self, config: &Config, state: &S, now: Time) -> bool {
+    fn release_next<S: State>(&mut self, rules: &Rules, state: &S, now: Time) -> bool {
         let gate = state.gate();
-        let Some(id) = self.front(config, state, now) else { return false };
+        let Some(id) = self.front(rules, state, now) else { return false };
         let (Some(flow), queue) = (state.flow(id), self.flows[id.0 as usize]) else { return false };
         let held = self.slots[queue.head as usize];
         let current = held.generation == flow.generation.get();
-        let wire = if current { trigger(config, gate, flow, &held.out.now(flow)).wire } else { 0 };
+        let wire = if current { trigger(rules, gate, flow, &held.out.now(flow)).wire() } else { 0 };
         let syn_ack = held.out.class == Class::Handshake && flow.flags.any(flag::HALF_OPEN);
         if syn_ack
-            && interval::syns_are_arriving(config, gate, now)
-            && now.since(held.since).0 < interval::drain(config, gate)
+            && decision::syns_are_arriving(rules, gate, now)
+            && now.since(held.since).0 < decision::drain(rules, gate)
         {
-            self.settled_at = interval::settled_at(config, gate);
+            self.settled_at = decision::settled_at(rules, gate);
             return false;
         }
-        if wire > 0 && !gate.admits(wire) {
-            if self.split_oldest_request(config, state, now) {
+        let pipe = decision::pipe_of(rules, gate, flow);
+        if wire > 0 && !decision::keeps_pace(rules, gate, flow, &held.out, wire, now) {
+            return false;
+        }
+        if wire > 0 && !decision::admits(rules, gate, wire, pipe) {
+            if self.split_oldest_request(rules, state, now) {
                 return true;
             }
-            gate.wanted.set(wire.min(gate.threshold.get()));
+            gate.wanted_pipe.set(pipe);
+            gate.wanted.set(wire.min(gate.threshold.get() + pipe));
             // The budget may have grown between the look and the wish.
-            if !gate.admits(wire) {
+            if !decision::admits(rules, gate, wire, pipe) {
                 return false;
             }
             gate.wanted.take();
         }
-        self.release_head(config, gate, flow, id, now, |stats| &mut stats.released);
+        self.release_head(rules, gate, flow, id, now, |stats| &mut stats.released);
         self.taken += wire;
-        let turn = if config.long_turns && !config.credit { gate.threshold.get() / TURNS } else { 0 };
+        let turn = if rules.long_turns && !rules.credit { gate.threshold.get() / TURNS } else { 0 };
         if self.taken < turn && self.flows[id.0 as usize].head != NONE {
             // Its turn goes on.
             return true;
         }
         self.taken = 0;
         self.flows[id.0 as usize].turn = 0;
-        self.wait(config, flow, id);
+        self.wait(rules, flow, id);
         true
     }
 
     /// Lets go the first packet of the flow whose packet has reached its limit. Under exact credit it leaves without a
     /// grant, and a bare copy of it stays in its place; else it is charged and gone.
-    fn force_oldest<S: State>(&mut self, config: &Config, state: &S, now: Time) -> bool {
+    fn force_oldest<S: State>(&mut self, rules: &Rules, state: &S, now: Time) -> bool {
         self.drop_departed_ages();
-        let overdue = Age::ALL.into_iter().find_map(|age| self.oldest(age, age.limit(config), now));
+        let overdue = Age::ALL.into_iter().find_map(|age| self.oldest(age, age.limit(rules), now));
         let Some((_, id, head)) = overdue else { return false };
         let Some(flow) = state.flow(id) else { return false };
-        if self.can_split(config, flow, head) {
-            self.split(config, state.gate(), flow, head, now);
+        if self.can_split(rules, state.gate(), flow, head) {
+            self.split(rules, state.gate(), flow, head, now);
         } else {
-            self.release_head(config, state.gate(), flow, id, now, |stats| &mut stats.forced);
+            self.release_head(rules, state.gate(), flow, id, now, |stats| &mut stats.forced);
         }
         true
     }
 
     /// Lets a request that has waited for long enough go without a grant if the budget has room for what that sets in
     /// motion: mostly nothing.
-    fn split_oldest_request<S: State>(&mut self, config: &Config, state: &S, now: Time) -> bool {
-        let Some((_, id, head)) = self.oldest(Age::Request, split_after(config), now) else { return false };
+    fn split_oldest_request<S: State>(&mut self, rules: &Rules, state: &S, now: Time) -> bool {
+        let Some((_, id, head)) = self.oldest(Age::Request, split_after(rules), now) else { return false };
         let Some(flow) = state.flow(id) else { return false };
-        let cost = credit::cost_of_split(flow, &self.slots[head as usize].out);
-        let may = self.can_split(config, flow, head) && (cost == 0 || state.gate().admits(cost));
+        let gate = state.gate();
+        let cost = decision::without_grant(rules, gate, flow, &self.slots[head as usize].out).wire();
+        let may = self.can_split(rules, gate, flow, head)
+            && (cost == 0 || decision::admits(rules, gate, cost, decision::pipe_of(rules, gate, flow)));
         if may {
-            self.split(config, state.gate(), flow, head, now);
+            self.split(rules, state.gate(), flow, head, now);
         }
         may
     }
@@ -452,22 +460,22 @@ impl Scheduler {
 
     /// Whether the packet may leave without a grant while a bare copy of it waits on. Not a SYN-ACK: its window has
     /// another unit, and its sender's timer is long.
-    fn can_split(&self, config: &Config, flow: &Flow, slot: u32) -> bool {
+    fn can_split(&self, rules: &Rules, gate: &Gate, flow: &Flow, slot: u32) -> bool {
         let held = &self.slots[slot as usize];
         let syn_ack = held.out.class == Class::Handshake && flow.flags.any(flag::HALF_OPEN);
-        credit::governs(config, flow)
+        decision::governs(rules, gate, flow)
             && matches!(held.out.class, Class::Request | Class::Handshake)
             && !syn_ack
             && held.generation == flow.generation.get()
     }
 
     /// Sends a held packet on without a grant; its bare copy waits in its place.
-    fn split(&mut self, config: &Config, gate: &Gate, flow: &Flow, slot: u32, now: Time) {
+    fn split(&mut self, rules: &Rules, gate: &Gate, flow: &Flow, slot: u32, now: Time) {
         let held = &mut self.slots[slot as usize];
         let waited = now.since(held.since);
-        let cost = Trigger { wire: credit::cost_of_split(flow, &held.out), ..credit::without_grant(flow, &held.out) };
-        charge(gate, flow, &held.out, cost, now);
-        let action = Action::Split(held.packet, edit(config, flow, &held.out));
+        let cost = decision::without_grant(rules, gate, flow, &held.out);
+        charge(rules, gate, flow, &held.out, &cost, now);
+        let action = Action::Split(held.packet, edit(rules, gate, flow, &held.out));
         self.tickets = self.tickets.wrapping_add(1);
         held.since = now;
         held.ticket = self.tickets;
@@ -490,9 +498,9 @@ impl Scheduler {
         }
     }
 
-    fn flush(&mut self, config: &Config, gate: &Gate, flow: &Flow, id: FlowId, now: Time) {
+    fn flush(&mut self, rules: &Rules, gate: &Gate, flow: &Flow, id: FlowId, now: Time) {
         while self.flows[id.0 as usize].head != NONE {
-            self.release_head(config, gate, flow, id, now, |stats| &mut stats.hurried);
+            self.release_head(rules, gate, flow, id, now, |stats| &mut stats.hurried);
         }
         self.drop_departed_ages();
     }
@@ -500,7 +508,7 @@ impl Scheduler {
     /// Lets the flow's first held packet go: charged, or discarded when what it says has been said.
     fn release_head(
         &mut self,
-        config: &Config,
+        rules: &Rules,
         gate: &Gate,
         flow: &Flow,
         id: FlowId,
@@ -521,19 +529,19 @@ impl Scheduler {
         // Not a copy, which has just been brought up to date: on Linux an ACK may have passed since.
         let bare = out.class == Class::Ack && !out.data && !out.copy;
         let overtaken = bare && out.ack.before(SeqNumber(flow.released_ack.get()));
-        let trigger = trigger(config, gate, flow, &out);
-        let says_nothing = held.out.copy && trigger.edge == Some(SeqNumber(flow.edge.get()));
+        let trigger = trigger(rules, gate, flow, &out);
+        let says_nothing = held.out.copy && trigger.edge() == Some(SeqNumber(flow.edge.get()));
         if !current || overtaken || says_nothing {
             self.discard(held.packet);
             return;
         }
         *counter(&mut self.stats) += 1;
-        charge(gate, flow, &out, trigger, now);
+        charge(rules, gate, flow, &out, &trigger, now);
         self.watch(id, flow, now);
         flow.added_delay.set(smooth(u64::from(flow.added_delay.get()), waited.0) as u32);
         // On Linux a later ACK may have passed since the first look: either it has the new edge, or the copy takes its number.
-        let edit = edit(config, flow, &held.out.now(flow));
-        let keep = held.out.copy && !credit::at_edge(flow);
+        let edit = edit(rules, gate, flow, &held.out.now(flow));
+        let keep = held.out.copy && !decision::at_edge(rules, gate, flow);
         if keep {
             self.keep_spare(flow, id, held.packet, now);
         }
@@ -603,9 +611,14 @@ impl Scheduler {
     }
 }
 
+/// Smoothing by 7/8, as TCP smooths its RTT.
+const fn smooth(old: u64, sample: u64) -> u64 {
+    if old == 0 { sample } else { old - old / 8 + sample / 8 }
+}
+
 /// When a request may leave without a grant: well before our own TCP repeats it.
-fn split_after(config: &Config) -> Span {
-    Span(config.max_hold.0 / 2)
+fn split_after(rules: &Rules) -> Span {
+    Span(rules.max_hold.0 / 2)
 }
 
 /// One packet of the flow is held no more.

@@ -96,6 +96,8 @@ pub enum Reject {
     NotTcp,
     /// A fragment of an IP packet: only the first one has a TCP header, so none is counted.
     Fragment,
+    /// Signed by TCP-MD5 (RFC 2385) or TCP-AO (RFC 5925): what is changed would not verify.
+    Signed,
     /// A header says more than the frame holds, or less than a header needs.
     Malformed,
 }
@@ -118,6 +120,9 @@ pub fn parse(bytes: &[u8], meta: &Meta, direction: Direction) -> Result<Packet, 
     }
     let flags = Flags(tcp[13]);
     let options = options::parse(header(bytes, ip.tcp + 20, payload - ip.tcp - 20)?);
+    if options.signed {
+        return Err(Reject::Signed);
+    }
     let ack = SeqNumber(be32(&tcp[8..12]));
     let syn = flags.has(Flags::SYN);
     let payload_bytes = u32::try_from(ip.end - payload).unwrap_or(u32::MAX);

@@ -9,6 +9,8 @@ const MSS: u8 = 2;
 const WINDOW_SCALE: u8 = 3;
 const SACK: u8 = 5;
 const TIMESTAMPS: u8 = 8;
+const MD5: u8 = 19;
+const AO: u8 = 29;
 /// Larger shifts are to be read as 14 (RFC 7323 §2.3).
 const MAX_WINDOW_SCALE: u8 = 14;
 
@@ -20,6 +22,8 @@ pub(super) struct Options {
     /// End of the first SACK block if there is no other.
     pub(super) lone_block: Option<SeqNumber>,
     pub(super) timestamps: Option<(u32, u32)>,
+    /// TCP-MD5 or TCP-AO.
+    pub(super) signed: bool,
 }
 
 pub(super) fn parse(bytes: &[u8]) -> Options {
@@ -34,6 +38,7 @@ pub(super) fn parse(bytes: &[u8]) -> Options {
                 options.lone_block = (length == 8).then(|| SeqNumber(be32(&value[4..8])));
             }
             (TIMESTAMPS, 8) => options.timestamps = Some((be32(&value[0..4]), be32(&value[4..8]))),
+            (MD5 | AO, _) => options.signed = true,
             _ => {}
         }
     }

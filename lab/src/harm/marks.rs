@@ -91,4 +91,3 @@ fn load_ce(storage: &mut MaybeUninit<OpenObject>) -> Result<CeSkel<'_>, Error> {
     }
     load(WHAT, open)
 }
-

@@ -12,8 +12,8 @@
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
 
+#include "../../../control/core/egress.h"
 #include "intf.h"
-#include "pac.h"
 #include "packet.h"
 
 #define RING_BYTES (4u << 20)
@@ -80,6 +80,8 @@ static __always_inline void count_reject(enum reject reject)
 		add64(&books.not_tcp, 1);
 	else if (reject == FRAGMENT)
 		add64(&books.fragments, 1);
+	else if (reject == SIGNED)
+		add64(&books.authenticated, 1);
 	else
 		add64(&books.malformed, 1);
 }
@@ -291,11 +293,10 @@ static __always_inline void rewrite_window(struct __sk_buff *skb, const struct f
 	__u16 window;
 	__be16 old, new;
 
-	if (out->class == CLASS_NONE || !(governs(flow) || bounded(flow)))
-		return;
-	window = credit_window(flow, out);
+	window = window_field(flow, out);
 	if (window == out->window)
 		return;
+	add64(&gate.rewritten, 1);
 	old = bpf_htons(out->window);
 	new = bpf_htons(window);
 	/* A checksum that is left to the card is summed up when the packet leaves; this helper knows. */

@@ -6,13 +6,8 @@
 #ifndef ACKGATE_PACKET_H
 #define ACKGATE_PACKET_H
 
+#include "../../../control/core/egress.h"
 #include "intf.h"
-
-/*
- * Verified once by itself instead of wherever it is called, which keeps the verifier's work small; its pointers must be
- * checked, for it is verified for any caller.
- */
-#define SUBPROGRAM __noinline
 
 /*
  * Bounds that the verifier needs and that a compiler may believe superfluous: what it can prove, or can say in another
@@ -41,38 +36,10 @@ static __always_inline __u64 opaque(__u64 value)
 #define MAX_VLAN_TAGS 2
 #define MAX_EXTENSION_HEADERS 4
 
-#define FIN 0x01
-#define SYN 0x02
-#define RST 0x04
-#define PSH 0x08
-#define ACK 0x10
-#define ECE 0x40
-
-#define NO_WSCALE 0xff
 #define MAX_WSCALE 14
 
-enum reject { ACCEPTED, NOT_TCP, FRAGMENT, MALFORMED };
-
-/* What a policy sees of a segment (control/src/segment.rs). */
-struct segment {
-	__u32 seq;
-	__u32 ack;
-	__u32 payload;
-	__u32 tsval;
-	__u32 tsecr;
-	__u16 window;
-	__u16 frames;
-	__u16 header;
-	__u16 mss;
-	__u8 flags;
-	__u8 wscale;
-	bool ce;
-	bool sack;
-	bool dsack;
-	bool timestamps;
-	/* Offset of the TCP header in the frame. */
-	__u32 tcp;
-};
+/* SIGNED: TCP-MD5 (RFC 2385) or TCP-AO (RFC 5925). What is changed would not verify. */
+enum reject { ACCEPTED, NOT_TCP, FRAGMENT, MALFORMED, SIGNED };
 
 struct packet {
 	struct flow_key key;
@@ -145,6 +112,8 @@ struct options {
 	bool lone_block;
 	__u32 block_end;
 	bool timestamps;
+	/* The segment is signed. */
+	bool authenticated;
 };
 
 #define OPTIONS_MASK 63
@@ -209,6 +178,8 @@ static long walk_option(__u32 index, struct option_walk *walk)
 		walk->found.sack = true;
 		walk->found.lone_block = size == 10;
 		walk->found.block_end = be32_at(bytes, at + 6);
+	} else if (kind == 19 || kind == 29) {
+		walk->found.authenticated = true;
 	} else if (kind == 8 && size == 10) {
 		walk->found.tsval = be32_at(bytes, at + 2);
 		walk->found.tsecr = be32_at(bytes, at + 6);
@@ -358,6 +329,8 @@ SUBPROGRAM int parse_tcp(struct __sk_buff *skb, const struct ip *ip, bool ingres
 		walk.length = rest;
 		bpf_loop(MAX_OPTIONS, walk_option, &walk, 0);
 	}
+	if (walk.found.authenticated)
+		return SIGNED;
 	describe_segment(skb, ip, &tcp, &walk.found, ingress, out);
 	return ACCEPTED;
 }
@@ -448,24 +421,6 @@ static __always_inline enum reject parse_packet(struct __sk_buff *skb, struct pa
 	else
 		return NOT_TCP;
 	return reject ? reject : (enum reject)parse_tcp(skb, &ip, false, out);
-}
-
-/* Bytes on the wire: payload plus one header per frame (Segment::wire_bytes). */
-static __always_inline __u32 wire_bytes(const struct segment *segment)
-{
-	return segment->payload + (__u32)segment->frames * segment->header;
-}
-
-/* Sequence number after the segment: SYN and FIN count as one byte each (Segment::end). */
-static __always_inline __u32 segment_end(const struct segment *segment)
-{
-	return segment->seq + segment->payload + !!(segment->flags & SYN) + !!(segment->flags & FIN);
-}
-
-/* Signed distance in sequence space (RFC 9293 section 3.4). */
-static __always_inline __s32 seq_distance(__u32 from, __u32 origin)
-{
-	return (__s32)(from - origin);
 }
 
 #endif

@@ -8,7 +8,7 @@ mod ring;
 use std::fmt;
 use std::os::fd::BorrowedFd;
 
-use ackgate_control::pac::{Class, Outgoing};
+use ackgate_control::decision::{Class, Outgoing};
 use ackgate_control::policy::{FlowId, PacketId};
 use ackgate_control::segment::Edit;
 use ackgate_control::seq::SeqNumber;
@@ -107,15 +107,7 @@ impl Header {
             let ([a, b], [c, d]) = (protocol.to_be_bytes(), u16::from_ne_bytes([t0, t1]).to_be_bytes());
             [a, b, c, d]
         });
-        let class = match class {
-            0 => Class::Ack,
-            1 => Class::Handshake,
-            2 => Class::Request,
-            3 => Class::Urgent,
-            4 => Class::Stale,
-            5 => Class::Data,
-            _ => return None,
-        };
+        let class = Class::from_number(u32::from(class)).filter(|&class| class != Class::None)?;
         let ack = SeqNumber(u32::from_ne_bytes(*ack));
         let header = Self {
             time: Time(u64::from_ne_bytes(*time)),

@@ -1,12 +1,9 @@
 //! What became of grants: flows that fell silent return what they owe, and a window update that nothing comes of is sent
 //! once more.
 
-use super::super::account::{Class, Outgoing, edit};
-use super::super::config::Config;
-use super::super::interval::{self, void_if_silent};
-use super::super::state::{Flow, State, flag};
+use super::super::state::{Flow, Gate, State, flag};
 use super::Scheduler;
-use crate::credit;
+use crate::decision::{self, Class, Outgoing, Rules, edit, void_if_silent};
 use crate::policy::{Action, FlowId, PacketId};
 use crate::seq::SeqNumber;
 use crate::units::{Span, Time};
@@ -45,12 +42,12 @@ impl Scheduler {
 
     /// Looks after a flow's spare: dropped if the sender has answered, sent if it has been silent until `due`. Says whether
     /// it was sent.
-    fn mind_spare(&mut self, config: &Config, flow: &Flow, id: FlowId, due: Time, now: Time) -> bool {
+    fn mind_spare(&mut self, rules: &Rules, gate: &Gate, flow: &Flow, id: FlowId, due: Time, now: Time) -> bool {
         let Some(spare) = self.flows[id.0 as usize].spare else { return false };
         let gone = spare.generation != flow.generation.get()
             || flow.flags.any(flag::CLOSING)
-            || !credit::governs(config, flow);
-        if gone || spare.received != flow.received.get() || credit::at_edge(flow) {
+            || !decision::governs(rules, gate, flow);
+        if gone || spare.received != flow.received.get() || decision::at_edge(rules, gate, flow) {
             self.drop_spare(id);
             return false;
         }
@@ -71,14 +68,14 @@ impl Scheduler {
             shift: flow.scale.get() as u8,
         };
         flow.last_active.set(now.0);
-        self.ready.push_back((Action::Release(spare.packet, edit(config, flow, &out)), Span::ZERO));
+        self.ready.push_back((Action::Release(spare.packet, edit(rules, gate, flow, &out)), Span::ZERO));
         true
     }
 
     /// Looks for flows that owe and have been silent: their bytes were lost or never sent, and block the others. Those that
     /// were granted something here are looked at when it is time; the others, which got it while the gate was open, by a
     /// scan now and then.
-    pub(super) fn void_silent<S: State>(&mut self, config: &Config, state: &S, now: Time) {
+    pub(super) fn void_silent<S: State>(&mut self, rules: &Rules, state: &S, now: Time) {
         while now >= self.next_look {
             let Some((&(id, since), flow)) = self.granted.front().and_then(|front| Some((front, state.flow(front.0)?)))
             else {
@@ -86,8 +83,8 @@ impl Scheduler {
                 break;
             };
             let active = Time(flow.last_active.get());
-            let due = interval::silent_at(config, state.gate(), flow);
-            let sent = self.mind_spare(config, flow, id, due, now);
+            let due = decision::silent_at(rules, state.gate(), flow);
+            let sent = self.mind_spare(rules, state.gate(), flow, id, due, now);
             let active = if sent { now } else { active };
             let open = flow.owed.get() > 0 || self.flows[id.0 as usize].spare.is_some();
             let watched = open && (active > since || now < due);
@@ -99,16 +96,16 @@ impl Scheduler {
             if watched {
                 self.granted.push_back((id, active));
             } else {
-                void_if_silent(config, state.gate(), flow, now);
+                void_if_silent(rules, state.gate(), flow, now);
                 self.flows[id.0 as usize].watched = false;
             }
         }
         if now >= self.next_scan {
             self.next_scan =
-                now + Span(config.silence.0 / 2) + SCAN_COST * u64::from(state.flow_count()).next_multiple_of(DOZENS);
+                now + Span(rules.silence.0 / 2) + SCAN_COST * u64::from(state.flow_count()).next_multiple_of(DOZENS);
             for id in 0..state.flow_count() {
                 if let Some(flow) = state.flow(FlowId(id)) {
-                    void_if_silent(config, state.gate(), flow, now);
+                    void_if_silent(rules, state.gate(), flow, now);
                 }
             }
         }

@@ -174,11 +174,11 @@ fn a_request_on_a_kept_connection_waits_for_what_its_response_will_burst() {
         host.ack(0, 1 + (i + 1) * MSS);
     }
     host.wait(Span::millis(5));
-    interval::void(&host.pac.state.gate, &host.pac.state.flows[0]);
+    decision::void(&host.pac.rules, &host.pac.state.gate, &host.pac.state.flows[0]);
     host.fill(1);
     let second = host.send(0, request(1 + 20 * MSS));
     assert!(!host.has_left(second));
-    interval::void(&host.pac.state.gate, &host.pac.state.flows[1]);
+    decision::void(&host.pac.rules, &host.pac.state.gate, &host.pac.state.flows[1]);
     host.wait(Span::ZERO);
     assert!(host.has_left(second));
     assert_eq!(host.in_flight(), 20 * FRAME, "the window has grown to the whole last response");
@@ -261,7 +261,7 @@ fn a_reopened_entry_lets_the_old_connections_acks_go() {
     host.fill(1);
     let held = host.ack(0, 1 + MSS);
     host.connect(0);
-    interval::void(&host.pac.state.gate, &host.pac.state.flows[1]);
+    decision::void(&host.pac.rules, &host.pac.state.gate, &host.pac.state.flows[1]);
     host.wait(Span::ZERO);
     assert!(host.has_left(held));
     host.check_ledger();

@@ -18,13 +18,13 @@ impl Host {
         u32::from(field) * UNIT
     }
 
-    fn owed(&self, flow: u32) -> u64 {
+    pub(super) fn owed(&self, flow: u32) -> u64 {
         u64::from(self.pac.state.flows[flow as usize].owed.get())
     }
 
     /// The flow's debt is void.
     fn forgive(&mut self, flow: u32) {
-        interval::void(&self.pac.state.gate, &self.pac.state.flows[flow as usize]);
+        decision::void(&self.pac.rules, &self.pac.state.gate, &self.pac.state.flows[flow as usize]);
         self.poll();
     }
 
@@ -40,17 +40,17 @@ impl Host {
 }
 
 #[test]
-fn a_lone_flow_is_granted_half_of_the_budget_and_no_more_than_tcp_offers() {
+fn a_lone_flow_is_granted_the_budget_and_no_more_than_tcp_offers() {
     let mut host = guard();
     host.connect(0);
     host.send(0, request(1));
-    let half = (BUDGET / 2 * u64::from(MSS) / FRAME) as u32 / MSS * MSS;
-    assert_eq!(host.told(0), half.next_multiple_of(UNIT));
+    let all = (BUDGET * u64::from(MSS) / FRAME) as u32 / MSS * MSS;
+    assert_eq!(host.told(0), all.next_multiple_of(UNIT));
     assert_eq!(host.in_flight(), host.owed(0));
-    assert!(host.in_flight() <= BUDGET / 2 + u64::from(UNIT) + FRAME);
+    assert!(host.in_flight() <= BUDGET + u64::from(UNIT));
     host.data(0, 1, MSS);
     host.send(0, Segment { window: 30, ..pure_ack(1 + MSS) });
-    assert!(host.told(0) <= half.next_multiple_of(UNIT) - MSS, "the edge stays where it was: TCP offers less");
+    assert!(host.told(0) <= all.next_multiple_of(UNIT) - MSS, "the edge stays where it was: TCP offers less");
 }
 
 #[test]
@@ -92,6 +92,7 @@ fn a_copy_speaks_for_the_flow_as_it_stands_when_it_leaves() {
     let mut last = None;
     host.pac.state.flows[1].owed.take();
     host.pac.state.gate.owed.set(host.owed(0));
+    host.pac.state.gate.owed_by_path[0].set(host.owed(0));
     while let Some(action) = host.pac.poll_action(host.now) {
         last = Some(action);
     }
@@ -134,7 +135,7 @@ fn nothing_is_repeated_on_a_connection_that_was_reset() {
     host.ack(0, 1 + 2 * MSS);
     host.forgive(1);
     let updates = host.wire.len();
-    host.receive(0, Segment { flags: Flags::RST, ..blank() });
+    host.receive(0, Segment { flags: Flags::RST, seq: SeqNumber(1 + 2 * MSS), ..blank() });
     for _ in 0..20 {
         host.wait(Span::millis(1));
     }
@@ -215,8 +216,8 @@ fn eight_flows_send_side_by_side() {
 
 #[test]
 fn side_by_side_nobody_gets_what_would_only_stand_in_the_queue() {
-    // The first was alone and has half of the budget. A round trip of 100 us at 1 Gb/s is 12.5 KB.
-    for (rate_mbps, segments) in [(0, 22), (1_000, 6), (100, 4)] {
+    // What hides the hosts' delays: 200 us of the link, or four frames for each.
+    for (rate_mbps, segments) in [(0, 22), (1_000, 12), (100, 4)] {
         let mut host = Host::new(Config { rate_mbps, ..Config::credit(96_000) });
         host.connect(0);
         host.connect(1);
@@ -280,12 +281,10 @@ fn what_was_asked_for_is_waited_for_as_long_as_responses_take() {
     let owed = host.owed(1);
     host.data(0, 1 + MSS, MSS);
     host.fill(0);
-    let silent = |host: &Host| interval::silent_at(&host.pac.config, host.pac.gate(), &host.pac.state.flows[1]);
+    let silent = |host: &Host| decision::silent_at(&host.pac.rules, host.pac.gate(), &host.pac.state.flows[1]);
     assert!(silent(&host) >= host.now + Span::millis(16), "twice as long");
     host.now = silent(&host) + Span::millis(1);
-    assert!(
-        interval::void_if_silent(&host.pac.config, host.pac.gate(), &host.pac.state.flows[1], host.now) && owed > 0
-    );
+    assert!(decision::void_if_silent(&host.pac.rules, host.pac.gate(), &host.pac.state.flows[1], host.now) && owed > 0);
 }
 
 #[test]

@@ -198,7 +198,7 @@ fn what_brings_nothing_after_a_push_is_the_end() {
     host.ack(0, 1 + MSS);
     assert_eq!(host.in_flight(), 2 * FRAME);
     host.wait(Span::millis(3));
-    assert!(interval::void_if_silent(&host.pac.config, &host.pac.state.gate, &host.pac.state.flows[0], host.now));
+    assert!(decision::void_if_silent(&host.pac.rules, &host.pac.state.gate, &host.pac.state.flows[0], host.now));
     host.ack(0, 1 + 4 * MSS);
     assert_eq!(host.in_flight(), 0);
     host.data(0, 1 + 4 * MSS, MSS);
@@ -217,7 +217,7 @@ fn silence_while_a_flow_waits_for_its_turn_is_no_end() {
     host.ack(0, 1 + MSS);
     host.receive(0, Segment { flags: Flags::ACK | Flags::PSH, ..data(1 + 4 * MSS, MSS) });
     host.wait(Span::millis(3));
-    assert!(interval::void_if_silent(&host.pac.config, &host.pac.state.gate, &host.pac.state.flows[0], host.now));
+    assert!(decision::void_if_silent(&host.pac.rules, &host.pac.state.gate, &host.pac.state.flows[0], host.now));
     host.ack(0, 1 + 4 * MSS);
     assert!(host.in_flight() > 0, "the sender has been told of three segments");
 }
@@ -251,7 +251,7 @@ fn a_request_is_charged_with_no_more_than_the_window_that_it_shows() {
         host.ack(0, 1 + (i + 1) * MSS);
     }
     host.wait(Span::millis(10));
-    interval::void(&host.pac.state.gate, &host.pac.state.flows[0]);
+    decision::void(&host.pac.rules, &host.pac.state.gate, &host.pac.state.flows[0]);
     host.send(0, request(1 + 100 * MSS));
     assert_eq!(host.in_flight() / FRAME, u64::from(72_000 / FRAME as u32), "not the 100 segments of the last response");
 }
@@ -273,7 +273,7 @@ fn whoever_has_waited_longest_goes_first_be_it_a_request_or_an_ack() {
     }
     host.wait(Span::millis(10));
     for flow in &host.pac.state.flows[..2] {
-        interval::void(&host.pac.state.gate, flow);
+        decision::void(&host.pac.rules, &host.pac.state.gate, flow);
     }
     host.fill(2);
     let asks = host.send(1, request(1 + 4 * MSS));
@@ -290,7 +290,7 @@ fn whoever_has_waited_longest_goes_first_be_it_a_request_or_an_ack() {
     assert!(!host.has_left(asks) && !host.has_left(ack));
     let start = host.left.len();
     let debtor = &host.pac.state.flows[2];
-    interval::void(&host.pac.state.gate, debtor);
+    decision::void(&host.pac.rules, &host.pac.state.gate, debtor);
     host.poll();
     assert_eq!(host.left[start..], [asks, ack]);
 }

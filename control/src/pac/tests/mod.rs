@@ -7,6 +7,7 @@ use alloc::vec::Vec;
 use proptest::prelude::*;
 
 use super::*;
+
 use crate::segment::Flags;
 use crate::seq::SeqNumber;
 
@@ -127,12 +128,12 @@ impl Host {
         self.now += Span::micros(100);
         self.receive(flow, Segment { flags: Flags::SYN | Flags::ACK, mss: 1460, wscale, ..blank() });
         self.ack(flow, 1);
-        interval::void(&self.pac.state.gate, &self.pac.state.flows[flow as usize]);
+        decision::void(&self.pac.rules, &self.pac.state.gate, &self.pac.state.flows[flow as usize]);
         self.poll();
     }
 
     fn in_flight(&self) -> u64 {
-        self.pac.gate().in_flight()
+        self.pac.in_flight()
     }
 
     /// Fills the budget with a debt of flow `flow`.
@@ -143,12 +144,17 @@ impl Host {
         self.pac.state.flows[flow as usize].owed.add(owed);
         self.pac.state.flows[flow as usize].last_active.set(self.now.0);
         self.pac.state.gate.owed.add(u64::from(owed));
+        self.pac.state.gate.owed_by_path[0].add(u64::from(owed));
         self.pac.state.gate.interval_charged.add(u64::from(owed));
     }
 
     fn check_ledger(&self) {
         let owed: u64 = self.pac.state.flows.iter().map(|flow| u64::from(flow.owed.get())).sum();
         assert_eq!(owed, self.pac.gate().owed.get(), "Σ flow.owed = gate.owed");
+        let by_path: u64 = self.pac.gate().owed_by_path.iter().map(|cell| cell.get()).sum();
+        assert_eq!(owed, by_path, "Σ gate.owed_by_path = gate.owed");
+        let offered: u64 = self.pac.state.flows.iter().map(|flow| u64::from(flow.offered.get())).sum();
+        assert_eq!(offered, self.pac.gate().offered.get(), "Σ flow.offered = gate.offered");
         let held: u64 = self.pac.state.flows.iter().map(|flow| u64::from(flow.held.get())).sum();
         assert_eq!(held, self.pac.gate().held.get(), "Σ flow.held = gate.held");
         assert_eq!(held, self.pac.held() as u64, "the scheduler holds what the gate counts");
@@ -184,6 +190,7 @@ fn request(ack: u32) -> Segment {
 
 mod charges;
 mod credit;
+mod evidence;
 mod holding;
 mod properties;
 mod thinning;

@@ -31,8 +31,8 @@ impl Host {
 
 #[test]
 fn in_an_undisturbed_stream_every_fourth_ack_leaves() {
-    let mut host = streaming(Config::credit(96_000), 40);
-    assert_eq!(host.leaving(40, 80), 10);
+    let mut host = streaming(Config::credit(96_000), 80);
+    assert_eq!(host.leaving(80, 120), 10);
     assert_eq!(host.discarded.len(), 30);
     host.check_ledger();
 }

@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * Exact credit: what a flow may still send is its advertised right edge minus what has arrived. No estimate of the sender's
+ * congestion window is needed, and a window that the sender has kept cannot burst past its credit.
+ *
+ * The ledger and the scheduler are PAC's; what changes is what a release costs and what it says:
+ *
+ * - No danger: as long as the windows that TCP offers to all active flows fit the budget together, none is lowered.
+ * - Charge: what the sender may send once the packet has left, right edge minus highest byte received, less what the flow owes
+ *   already. Whatever an idle sender still has is charged with the request that wakes it.
+ * - Share: else windows are lowered to the flow's share. A few flows send side by side; more take turns with a quarter of the budget
+ *   each, less in a crowd. Not beyond what the response is expected to need, and never below two segments. The right edge never
+ *   moves left.
+ * - Turns: an ACK that gets no grant leaves all the same without moving the edge, and a bare copy of it waits for the grant
+ *   (DECIDE_SPLIT): what has arrived is acknowledged, so no timer of the sender runs, however long the turn takes. The copy leaves
+ *   with the flow's latest acknowledgement number and timestamp; it is the window update that lets the sender go on. Requests are
+ *   held for longer, and then do the same.
+ * - Requests: among many a request gets the least grant, the share follows with the first data. How long a server thinks before it
+ *   answers then binds little of the budget.
+ * - ACK thinning: a lowered window is spent in small pieces, and every piece costs both hosts, and whatever lies between, an ACK
+ *   and a small burst. An ACK in the middle of a stream is left out, for the next one says all that it says.
+ *
+ * DESIGN NOTES
+ * 1. Two segments per grant: one alone meets the receiver's delayed ACK (40 ms on Linux), and a sender never uses segments larger
+ *    than half the largest window that it has seen.
+ * 2. The window field counts in units of 1 << scale from the acknowledgement number. Edges are rounded up to it: down would be a
+ *    retraction, or leave less than two segments; what that adds is charged. Where a unit is larger than a segment (scales above
+ *    10) the rounding would be most of the window.
+ * 3. Such a flow, and one first seen in mid-stream, whose scale is unknown, cannot be governed: its ACKs pass as they are and cost
+ *    nothing, only the requests that wake it are charged and wait. Estimates held such streams up for the sake of others (long
+ *    ones older than the guard to 0.61 of their throughput, windows of scale 14 to 0.36).
+ * 4. Duplicate ACKs carry the unmoved edge: a changed window would stop the sender from counting them (RFC 5681 section 2).
+ * 5. A PSH proves little: Linux sets one at the end of every burst that it leaves to segmentation offload. A sender has stopped by
+ *    itself if its PSH came while it had room for more; a response is over where the last one ended, too.
+ * 6. ACKs are left out only while windows are in danger and the sender certainly sends on without them: what arrived last had no
+ *    PSH, so more waits to be sent; half of the window is open; no loss is being repaired; and a window's worth has come since the
+ *    last pause with every ACK, for senders may open their windows by the ACK (RFC 5681); and of what came since at most a quarter,
+ *    and at most MOST_LEFT_OUT segments, are unacknowledged. Never on long paths.
+ * 7. Turns are reckoned by the crowd, the most flows active of late: else the last flows of a round get large grants, keep most of
+ *    them, and all send them at the begin of the next.
+ * 8. On long paths shares are reckoned by the crowd, too: what has been granted there cannot be taken back for a round trip, and
+ *    meets what others nearby begin meanwhile.
+ */
+#ifndef ACKGATE_CORE_CREDIT_H
+#define ACKGATE_CORE_CREDIT_H
+
+#include "response.h"
+
+/* A grant is at least this share of the budget: when more flows than that wait, they take turns. A few segments at a time
+ * cost an ACK less often than one or two, for both hosts. */
+#define TURNS 4
+/* The same while CE marks come: senders that have reduced their windows need several round trips for a large grant. */
+#define MARKED_TURNS 6
+/* So many full frames keep a sender moving that sends side by side with others: two on their way, two acknowledged. */
+#define QUANTUM (4 * FULL_FRAME)
+/* What hosts may keep a stream waiting for, ns: interrupts are coalesced, processes scheduled. Flows side by side have as much
+ * more on their way than their paths hold. */
+#define HOST_DELAY 200000ull
+
+/* Least unacknowledged segments of an undisturbed stream with which an ACK goes out; two after loss or marks, as with delayed
+ * ACKs (RFC 5681 section 4.2). */
+#define MOST_LEFT_OUT 4
+/* A turn of all flows takes no more than 50 ms, in units of 2^20 ns, as throughput is measured. */
+#define LONGEST_TURN 48
+/* Until the link has shown what it carries, a turn takes no more than this many budgets. */
+#define BUDGETS_PER_TURN 64
+
+INLINE __u64 turn(CORE_ONLY)
+{
+	return max_u64(get64(&GATE->threshold) * BUDGETS_PER_TURN, get64(&GATE->smooth_bandwidth) * LONGEST_TURN);
+}
+
+/* Whether all active flows can send side by side: nobody waits, and no ACK needs a copy. */
+INLINE bool abreast(CORE_ONLY)
+{
+	return get64(&GATE->engaged) * QUANTUM <= get64(&GATE->threshold);
+}
+
+/*
+ * What so many flows may have outstanding together over paths like this one's, wire bytes. Side by side on short paths: what the
+ * path holds, and what hides the hosts' delays; more only stands in the queue. On long ones: what the path holds, and half of
+ * the budget, for flows nearby may have the other. One flow alone may have the whole buffer. With shares of this for each, no
+ * mixture has more in the queue than the budget.
+ */
+INLINE __u64 together(WITH_CORE const struct flow *flow, __u64 flows)
+{
+	__u64 rate = link_rate(CORE_ALONE), threshold = get64(&GATE->threshold), pipe = pipe_of(CORE flow);
+	__u64 holds = path_holds(CORE flow);
+
+	if (flows <= 1 || rate == 0)
+		return threshold + pipe;
+	if (pipe > 0)
+		return pipe + max_u64(threshold / 2, min_u64(threshold, flows * QUANTUM));
+	return min_u64(threshold, holds + max_u64(max_u64(holds / 2, rate * HOST_DELAY >> 20), flows * QUANTUM));
+}
+
+/* The flow's share as payload bytes, in whole segments. On long paths the memory of the crowd counts: what has been granted
+ * there cannot be taken back for a round trip. */
+INLINE __u32 share(WITH_CORE const struct flow *flow)
+{
+	__u64 mss = max_u32(get32(&flow->mss), 1), threshold = get64(&GATE->threshold), pipe = pipe_of(CORE flow);
+	__u64 crowd = max_u64(get64(&GATE->crowd), 1), flows = pipe > 0 ? crowd : max_u64(get64(&GATE->engaged), 1);
+	__u64 turns = threshold < get64(&GATE->cap) ? MARKED_TURNS : TURNS, part, payload;
+
+	if (pipe > 0)
+		part = together(CORE flow, flows) / flows;
+	else if (abreast(CORE_ALONE))
+		part = min_u64(together(CORE flow, flows) / flows, turn(CORE_ALONE) / crowd);
+	else
+		part = min_u64(threshold / min_u64(flows, turns), turn(CORE_ALONE) / crowd);
+	payload = part * mss / (mss + get32(&flow->header));
+	return min_u64(max_u64(payload / mss, LEAST_SEGMENTS) * mss, 1u << 30);
+}
+
+/* Whether all that active flows could send at once fits: then nothing is lowered. */
+INLINE bool no_danger(WITH_CORE const struct flow *flow)
+{
+	return get64(&GATE->offered) <= get64(&GATE->threshold) + (get64(&GATE->engaged) <= 1 ? pipe_of(CORE flow) : 0);
+}
+
+INLINE bool crowded(WITH_CORE const struct flow *flow)
+{
+	return get64(&GATE->crowd) * flow_wire(flow, LEAST_SEGMENTS * get32(&flow->mss)) > turn(CORE_ALONE);
+}
+
+INLINE __u64 lacking(WITH_CORE const struct flow *flow, __u32 ack)
+{
+	__u64 size = get64(&flow->size), response = expected(CORE flow), lacking;
+	__u32 mss = max_u32(get32(&flow->mss), 1);
+
+	if (size >= response)
+		return ~0ull;
+	lacking = response - size + (any_flag(flow, FLOW_RECEIVED) ? ahead_of(get32(&flow->received), ack) : 0);
+	return crowded(CORE flow) ? lacking : max_u64(div_ceil(lacking, mss), LEAST_SEGMENTS) * mss;
+}
+
+INLINE bool is_superfluous(WITH_CORE const struct flow *flow, const struct outgoing *out)
+{
+	__u32 limit = get32(&flow->mss) * (any_flag(flow, FLOW_REDUCED) ? 2 : MOST_LEFT_OUT), window, run;
+
+	/* Nothing is thinned where nothing is in danger, nor on long paths, whose senders time their ACKs. */
+	if (no_danger(CORE flow) || pipe_of(CORE flow) > 0)
+		return false;
+	if (!governs(CORE flow) || out->class != CLASS_ACK || out->ece || out->repeated || get32(&flow->held) > 0)
+		return false;
+	if (any_flag(flow, FLOW_PUSHED | FLOW_RECOVERING | FLOW_PEER_DONE | FLOW_OVERTAKEN) ||
+	    get32(&flow->received) != out->ack || !can_go_on(flow, out->ack))
+		return false;
+	window = remaining(flow, out->ack);
+	run = get32(&flow->run);
+	limit = min_u64(limit, min_u64(run / 4, window / 2));
+	return run >= window && ahead_of(out->ack, get32(&flow->released_ack)) < limit;
+}
+
+INLINE __u32 kept_edge(const struct flow *flow, const struct outgoing *out)
+{
+	return out->ack + in_units(remaining(flow, out->ack), out->shift);
+}
+
+INLINE __u32 edge_at(const struct outgoing *out, __u32 wanted)
+{
+	__u32 offered = (__u32)out->window << (out->shift & 15);
+
+	wanted = in_units(wanted, out->shift);
+	return out->ack + (wanted < offered ? wanted : offered);
+}
+
+INLINE __u32 least(const struct flow *flow, const struct outgoing *out)
+{
+	return edge_at(out, LEAST_SEGMENTS * get32(&flow->mss));
+}
+
+/* Payload beyond out.ack that there is room for now, in whole segments and no less than the least grant. Side by side a flow
+ * takes what there is instead of waiting for its whole share. */
+INLINE __u32 affordable(WITH_CORE const struct flow *flow, const struct outgoing *out)
+{
+	__u64 mss = max_u32(get32(&flow->mss), 1);
+	__u64 free = room_for(CORE pipe_of(CORE flow)) + get32(&flow->owed);
+	__u64 payload = free * mss / (mss + get32(&flow->header)) +
+			(any_flag(flow, FLOW_RECEIVED) ? ahead_of(get32(&flow->received), out->ack) : 0);
+	__u64 rounding = (1u << (out->shift & 15)) - 1;
+
+	return min_u64(max_u64(saturating_sub(payload, rounding) / mss, LEAST_SEGMENTS) * mss, 1u << 30);
+}
+
+INLINE __u32 grant(WITH_CORE const struct flow *flow, const struct outgoing *out)
+{
+	bool midway = any_flag(flow, FLOW_PUSHES_MIDWAY) && get64(&flow->size) < expected(CORE flow);
+	bool may_have_ended = any_flag(flow, FLOW_STOPPED) && out->ack == get32(&flow->received) && !midway;
+	bool among_many = out->class == CLASS_REQUEST && get64(&GATE->engaged) > TURNS && !abreast(CORE_ALONE);
+	__u32 wanted;
+
+	if (no_danger(CORE flow))
+		return edge_at(out, 1u << 30);
+	if (out->class == CLASS_HANDSHAKE && !any_flag(flow, FLOW_HALF_OPEN) && !out->data && crowded(CORE flow))
+		return out->ack;
+	if (may_have_ended || among_many || out->class == CLASS_HANDSHAKE)
+		return least(flow, out);
+	wanted = min_u64(share(CORE flow), lacking(CORE flow, out->ack));
+	return edge_at(out, abreast(CORE_ALONE) ? min_u64(wanted, affordable(CORE flow, out)) : wanted);
+}
+
+/* What the sender may send up to `to`, less what it owes. Of a wide window no more counts than twice what it has been seen to use:
+ * a trickle would bind the whole budget. */
+INLINE void price(WITH_CORE const struct flow *flow, const struct outgoing *out, __u32 to,
+				  struct trigger *trigger)
+{
+	__u32 received = any_flag(flow, FLOW_RECEIVED) ? get32(&flow->received) : out->ack;
+	__u64 credit = flow_wire(flow, ahead_of(to, received)), much = get64(&GATE->threshold) / TURNS;
+
+	if (credit > much)
+		credit = max_u64(much, min_u64(credit, flow_wire(flow, 2ull * get32(&flow->window))));
+	trigger->wire = saturating_sub(credit, get32(&flow->owed));
+	trigger->increment = 0;
+	trigger->edge = to;
+	trigger->moves_edge = true;
+}
+
+INLINE void credit_trigger(WITH_CORE const struct flow *flow, const struct outgoing *out,
+					   struct trigger *trigger)
+{
+	bool moves = out->class == CLASS_DATA ? !can_go_on(flow, out->ack)
+					      : out->class != CLASS_URGENT && out->class != CLASS_STALE;
+	__u32 to = kept_edge(flow, out);
+
+	if ((out->class == CLASS_ACK || out->class == CLASS_DATA) && has_no_more(CORE flow)) {
+		trigger->edge = crowded(CORE flow) && !out->repeated ? to : later(least(flow, out), to);
+		trigger->moves_edge = true;
+		return;
+	}
+	if (out->class == CLASS_DATA && any_flag(flow, FLOW_ONE_WAY)) {
+		trigger->edge = to;
+		trigger->moves_edge = true;
+		return;
+	}
+	if (moves)
+		to = later(grant(CORE flow, out), to);
+	price(CORE flow, out, to, trigger);
+}
+
+INLINE void without_grant(WITH_CORE const struct flow *flow, const struct outgoing *out, struct trigger *trigger)
+{
+	price(CORE flow, out, kept_edge(flow, out), trigger);
+}
+
+/* What it costs to let a request go without a grant: what its sender has left, and the bare ACK that it answers with. */
+INLINE __u64 cost_of_split(WITH_CORE const struct flow *flow, const struct outgoing *out)
+{
+	struct trigger trigger = {};
+
+	without_grant(CORE flow, out, &trigger);
+	return trigger.wire + (out->data ? get32(&flow->header) : 0);
+}
+
+INLINE __u32 within(const struct flow *flow, const struct outgoing *out, __u32 most)
+{
+	return later(edge_at(out, most), kept_edge(flow, out));
+}
+
+/* The window field that says the flow's right edge. */
+INLINE __u16 credit_window(const struct flow *flow, const struct outgoing *out)
+{
+	__u32 field = remaining(flow, out->ack) >> (out->shift & 15);
+
+	return field < out->window ? field : out->window;
+}
+
+#endif

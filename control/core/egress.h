@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * What leaves: what it is to the gate, and whether it may leave now (Algorithm 1, lines 8-14).
+ */
+#ifndef ACKGATE_CORE_EGRESS_H
+#define ACKGATE_CORE_EGRESS_H
+
+#include "ingress.h"
+
+/* Bytes of payload of the largest request that is ever held: one segment. What takes more is an upload and passes. */
+#define LARGEST_REQUEST 1460
+
+/* Whether somebody releases what is held. */
+INLINE bool daemon_lives(WITH_CORE __u64 now)
+{
+	return SETTINGS->stale == 0 || since(now, get64(&GATE->heartbeat)) <= SETTINGS->stale;
+}
+
+SUBPROGRAM int ack_class(struct flow *flow, const struct segment *segment, bool repeated, bool same_window, bool was_zero)
+{
+	bool hole, duplicate;
+	__u32 flags;
+
+	if (!flow || !segment)
+		return 0;
+	flags = get32(&flow->flags);
+	if (flags & FLOW_OVERTAKEN) {
+		if (get32(&flow->held) == 0)
+			lower_flags(flow, FLOW_OVERTAKEN);
+		else if (repeated && !segment->sack)
+			return CLASS_STALE;
+	}
+	hole = seq_distance(get32(&flow->received), segment->ack) > 0;
+	duplicate = hole && flags & FLOW_RECEIVED && !segment->dsack && (segment->sack || (repeated && same_window));
+	if (duplicate && !(flags & FLOW_RECOVERING)) {
+		raise_flags(flow, FLOW_RECOVERING);
+		reduce(flow, get32(&flow->received));
+	}
+	if (any_flag(flow, FLOW_RECOVERING)) {
+		if (seq_distance(segment->ack, get32(&flow->recover)) < 0 || duplicate)
+			return CLASS_URGENT;
+		lower_flags(flow, FLOW_RECOVERING);
+	}
+	return was_zero ? CLASS_URGENT : CLASS_ACK;
+}
+
+/* Small enough to be held: one frame, and no more than a request. */
+INLINE bool is_short(const struct segment *segment)
+{
+	return segment->frames <= 1 && segment->payload <= LARGEST_REQUEST;
+}
+
+SUBPROGRAM int data_class(WITH_CORE struct flow *flow, const struct segment *segment, __u64 now)
+{
+	bool received_all, quiet, new, idle, brief, unanswered;
+	__u32 response;
+
+	if (!flow || !segment)
+		return 0;
+	/* Nothing came since we last sent: nobody answers. */
+	unanswered = any_flag(flow, FLOW_ASKS) && get64(&flow->size) == 0;
+	received_all = !any_flag(flow, FLOW_RECEIVED) || get32(&flow->received) == segment->ack;
+	quiet = since(now, get64(&flow->last_active)) > longest_pause(CORE flow);
+	raise_flags(flow, FLOW_ASKS);
+	new = governs(CORE flow) && !any_flag(flow, FLOW_RECEIVED);
+	idle = received_all && (quiet || new || get32(&flow->owed) == 0 || any_flag(flow, FLOW_PUSHED));
+	lower_flags(flow, FLOW_PUSHED | FLOW_STOPPED);
+	if (!idle)
+		return CLASS_DATA;
+	void_debt(CORE flow);
+	disengage(CORE flow);
+	end_response(CORE flow);
+	put_flags(flow, FLOW_ONE_WAY, unanswered);
+	brief = !unanswered && is_short(segment) && segment->flags & PSH;
+	if (!brief || !SETTINGS->charge_requests)
+		return CLASS_DATA;
+	response = get32(&flow->last_response);
+	return response == 0 || response > 2 * get32(&flow->mss) ? CLASS_REQUEST : CLASS_DATA;
+}
+
+/* What the segment is to the gate; CLASS_NONE for what triggers nothing and is never held. */
+SUBPROGRAM int classify(WITH_CORE struct flow *flow, const struct segment *segment, __u64 now, struct outgoing *out)
+{
+	bool seen, repeated, same_window, was_zero;
+	__u32 flags, high, class;
+
+	if (!flow || !segment || !out)
+		return 0;
+	flags = get32(&flow->flags);
+	if (segment->flags & RST) {
+		close_handshake(CORE flow);
+		raise_flags(flow, FLOW_CLOSING);
+		void_debt(CORE flow);
+		disengage(CORE flow);
+		return CLASS_NONE;
+	}
+	if (!(segment->flags & ACK))
+		return CLASS_NONE;
+	high = get32(&flow->ack_high);
+	seen = flags & FLOW_ACKED;
+	repeated = seen && segment->ack == high && segment->payload == 0;
+	same_window = get32(&flow->last_window) == segment->window;
+	was_zero = flags & FLOW_ZERO_WINDOW;
+	set32(&flow->last_window, segment->window);
+	put_flags(flow, FLOW_ZERO_WINDOW, segment->window == 0);
+	if (seen && seq_distance(segment->ack, high) < 0)
+		return CLASS_NONE;
+	set32(&flow->ack_high, segment->ack);
+	if (!seen) {
+		raise_flags(flow, FLOW_ACKED);
+		set32(&flow->released_ack, segment->ack);
+		set32(&flow->edge, segment->ack);
+	}
+	if (segment->flags & SYN) {
+		if (get64(&GATE->half_open) > SETTINGS->max_half_open) {
+			time_handshake(CORE flow, now);
+			return CLASS_NONE;
+		}
+		class = CLASS_HANDSHAKE;
+	} else if (flags & FLOW_HALF_OPEN) {
+		close_handshake(CORE flow);
+		class = is_short(segment) ? CLASS_HANDSHAKE : CLASS_DATA;
+	} else if (segment->flags & FIN) {
+		raise_flags(flow, FLOW_CLOSING);
+		end_response(CORE flow);
+		class = CLASS_DATA;
+	} else if (segment->payload > 0) {
+		class = data_class(CORE flow, segment, now);
+	} else {
+		bool recovered = !any_flag(flow, FLOW_RECOVERING);
+
+		class = ack_class(flow, segment, repeated, same_window, was_zero);
+		if (recovered && any_flag(flow, FLOW_RECOVERING))
+			set32(&flow->hole_since, now);
+		if (class == CLASS_URGENT && was_zero && governs(CORE flow) && !any_flag(flow, FLOW_RECOVERING))
+			class = CLASS_ACK;
+	}
+	if (class == CLASS_HANDSHAKE || class == CLASS_REQUEST)
+		engage(CORE flow);
+	out->ack = segment->ack;
+	out->ece = segment->flags & ECE && !(segment->flags & SYN);
+	out->data = segment->payload > 0;
+	out->repeated = repeated;
+	out->window = segment->window;
+	out->shift = segment->flags & SYN ? 0 : get32(&flow->scale);
+	return class;
+}
+
+/* Nothing of the flow's is held that a later segment could overtake. */
+INLINE bool only_a_copy_waits(const struct flow *flow)
+{
+	return get32(&flow->held) == 1 && any_flag(flow, FLOW_COPIED);
+}
+
+INLINE bool may_pass(WITH_CORE const struct flow *flow, const struct segment *segment, const struct outgoing *out, __u64 wire,
+		     __u64 now)
+{
+	bool order_kept = get32(&flow->held) == 0 || only_a_copy_waits(flow);
+	__u32 class = out->class;
+	__u64 held;
+
+	if (SETTINGS->hold == HOLD_NOTHING)
+		return true;
+	/* All that may come fits: nothing waits. */
+	if (governs(CORE flow) && no_danger(CORE flow))
+		return order_kept;
+	if (SETTINGS->hold == HOLD_REQUESTS && class == CLASS_ACK)
+		return order_kept;
+	if (class == CLASS_URGENT || class == CLASS_STALE)
+		return order_kept;
+	if (class == CLASS_DATA)
+		return order_kept || !is_short(segment);
+	if (class == CLASS_REQUEST && !SETTINGS->gate_requests)
+		return order_kept;
+	held = get64(&GATE->held);
+	order_kept = order_kept && !(segment->flags & SYN && syns_are_arriving(CORE now));
+	/* A short exchange on a new connection does not queue behind others: what a handshake invites may use a little more than the
+	 * budget, of which a sixteenth of the buffer is spared. */
+	if (order_kept && class == CLASS_HANDSHAKE && SETTINGS->credit && keeps_pace(CORE flow, out, wire, now) &&
+	    counted(CORE 0) + wire <= get64(&GATE->threshold) / 16 * 17)
+		return true;
+	return (order_kept && (wire == 0 || (held == 0 && admits(CORE wire, pipe_of(CORE flow)) && keeps_pace(CORE flow, out, wire, now)))) || held >= SETTINGS->max_held;
+}
+
+/* What leaves has been charged; `out` says what is held. */
+SUBPROGRAM int account_egress(WITH_CORE struct flow *flow, const struct segment *segment, __u64 now, struct outgoing *out)
+{
+	struct trigger trigger = {};
+	bool pass, split = false;
+
+	if (!flow || !segment || !out)
+		return DECIDE_PASS;
+	if (segment->flags & SYN) {
+		if (!(segment->flags & ACK)) {
+			open_flow(CORE flow, now);
+			start_handshake(CORE flow);
+			time_handshake(CORE flow, now);
+		} else if (!any_flag(flow, FLOW_KNOWN) || !any_flag(flow, FLOW_HALF_OPEN)) {
+			/* Our TCP has accepted a connection whose SYN we did not take for one. */
+			open_flow(CORE flow, now);
+			start_handshake(CORE flow);
+		}
+		note_ecn(flow, segment);
+		if (segment->mss > 0) {
+			__u32 options = segment->timestamps ? 12 : 0;
+			__u32 mss = segment->mss > options ? segment->mss - options : 1;
+
+			set32(&flow->mss, mss);
+			limit_mss(flow, segment);
+			set32(&flow->window, SETTINGS->initial_window * get32(&flow->mss));
+		}
+		set32(&flow->scale, segment->wscale == NO_WSCALE ? 0 : segment->wscale);
+		raise_flags(flow, FLOW_SCALE_KNOWN);
+	} else if (!any_flag(flow, FLOW_KNOWN)) {
+		open_flow(CORE flow, now);
+	}
+	set64(&flow->last_seen, now);
+	out->class = classify(CORE flow, segment, now, out);
+	/* A SYN's window is not scaled; the same window in the unit of those that follow. */
+	if (segment->flags & SYN)
+		set32(&flow->last_window, segment->window >> (get32(&flow->scale) & 15));
+	if (!daemon_lives(CORE now) && out->class != CLASS_NONE) {
+		/* Nobody grants anything: every window is TCP's own again. */
+		void_debt(CORE flow);
+		disengage(CORE flow);
+		advance(&flow->edge, edge_at(out, 1u << 30));
+		advance(&flow->released_ack, out->ack);
+		out->class = CLASS_NONE;
+	}
+	if (any_flag(flow, FLOW_ENGAGED))
+		count_offer(CORE flow, offer_of(flow));
+	if (SETTINGS->thin_acks && is_superfluous(CORE flow, out)) {
+		add64(&GATE->thinned, 1);
+		return DECIDE_DISCARD;
+	}
+	if (segment->timestamps && get32(&flow->tsval) != segment->tsval)
+		set32(&flow->tsval, segment->tsval);
+	if (out->class == CLASS_NONE) {
+		add64(&GATE->passed, 1);
+		return DECIDE_PASS;
+	}
+	trigger_of(CORE flow, out, &trigger);
+	pass = may_pass(CORE flow, segment, out, trigger.wire, now);
+	if (!pass && governs(CORE flow) && out->class == CLASS_ACK) {
+		bool queued = get32(&flow->held) > 0;
+
+		split = !queued && !can_go_on(flow, out->ack);
+		pass = !queued || only_a_copy_waits(flow);
+		if (pass)
+			without_grant(CORE flow, out, &trigger);
+	}
+	if (pass) {
+		charge(CORE flow, out, &trigger, now);
+		if (segment->timestamps && get64(&flow->ts_start) == 0 && get32(&flow->ts_value) != segment->tsval) {
+			set32(&flow->ts_value, segment->tsval);
+			set64(&flow->ts_start, now);
+		}
+		add64(&GATE->passed, 1);
+		if (!split)
+			return DECIDE_PASS;
+		raise_flags(flow, FLOW_COPIED);
+	}
+	raise_flags(flow, FLOW_WAITED);
+	add32(&flow->held, 1);
+	out->first = __sync_fetch_and_add(&GATE->held, 1) == 0;
+	out->copy = split;
+	return split ? DECIDE_SPLIT : DECIDE_HOLD;
+}
+
+/* A segment that was to be held, or its copy, could not be: charged like any other release. */
+SUBPROGRAM int pass_after_all(WITH_CORE struct flow *flow, const struct outgoing *out, __u64 now)
+{
+	struct trigger trigger = {};
+
+	if (!flow || !out)
+		return 0;
+	lower_flags(flow, FLOW_COPIED);
+	trigger_of(CORE flow, out, &trigger);
+	add32(&flow->held, -1);
+	add64(&GATE->held, -1);
+	charge(CORE flow, out, &trigger, now);
+	add64(&GATE->passed, 1);
+	return 0;
+}
+
+#endif

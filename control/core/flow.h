@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * One connection: what is asked of it and nothing decided.
+ */
+#ifndef ACKGATE_CORE_FLOW_H
+#define ACKGATE_CORE_FLOW_H
+
+#include "segment.h"
+
+/* Payload of a frame until the flow has shown its own: MTU 1500 with timestamps. */
+#define USUAL_MSS 1448
+/* Header bytes of a frame until the flow has shown its own: Ethernet 14, IPv4 20, TCP 20, timestamps 12 (PAC section IV-A). */
+#define USUAL_HEADER 66
+/* A full Ethernet frame without FCS. */
+#define FULL_FRAME 1514ull
+/* Least size of a new grant: one segment alone meets the receiver's delayed ACK, and a sender never uses segments larger than
+ * half the largest window that it has seen. */
+#define LEAST_SEGMENTS 2
+
+INLINE void raise_flags(struct flow *flow, __u32 bits)
+{
+	/* Mostly they are set already, and looking is cheaper than a locked write. */
+	if ((get32(&flow->flags) & bits) != bits)
+		__sync_fetch_and_or(&flow->flags, bits);
+}
+
+INLINE void lower_flags(struct flow *flow, __u32 bits)
+{
+	if (get32(&flow->flags) & bits)
+		__sync_fetch_and_and(&flow->flags, ~bits);
+}
+
+INLINE void put_flags(struct flow *flow, __u32 bits, bool on)
+{
+	if (on)
+		raise_flags(flow, bits);
+	else
+		lower_flags(flow, bits);
+}
+
+INLINE bool any_flag(const struct flow *flow, __u32 bits)
+{
+	return get32(&flow->flags) & bits;
+}
+
+INLINE __u64 since(__u64 now, __u64 earlier)
+{
+	return saturating_sub(now, earlier);
+}
+
+/* The handshake's round trip is timed from now on. */
+INLINE void time_handshake(WITH_CORE struct flow *flow, __u64 now)
+{
+	set64(&flow->handshake_start, now);
+	set32(&flow->handshake_bytes, get64(&GATE->bytes));
+}
+
+INLINE __u64 round_trip(const struct flow *flow)
+{
+	return (__u64)get32(&flow->rtt) + get32(&flow->added_delay);
+}
+
+INLINE __u64 flow_wire(const struct flow *flow, __u64 payload)
+{
+	return payload + payload * get32(&flow->header) / max_u32(get32(&flow->mss), 1);
+}
+
+INLINE __u64 smooth(__u64 old, __u64 sample)
+{
+	return old == 0 ? sample : old - old / 8 + sample / 8;
+}
+
+/* A sender does not cut a segment to fit its window. */
+INLINE __u32 whole_segments(const struct flow *flow, __u32 bytes)
+{
+	__u32 mss = max_u32(get32(&flow->mss), 1);
+
+	return bytes / mss * mss;
+}
+
+INLINE __u32 remaining(const struct flow *flow, __u32 ack)
+{
+	return ahead_of(get32(&flow->edge), ack);
+}
+
+INLINE bool at_edge(const struct flow *flow)
+{
+	return remaining(flow, get32(&flow->received)) < get32(&flow->mss);
+}
+
+INLINE bool stopped_short(const struct flow *flow, __u32 payload)
+{
+	bool cut = payload % max_u32(get32(&flow->mss), 1) > 0;
+
+	return !at_edge(flow) || (cut && remaining(flow, get32(&flow->received)) > 1u << (get32(&flow->scale) & 15));
+}
+
+INLINE bool can_go_on(const struct flow *flow, __u32 ack)
+{
+	return remaining(flow, ack) >= LEAST_SEGMENTS * get32(&flow->mss);
+}
+
+INLINE __u32 in_units(__u32 bytes, __u32 shift)
+{
+	return ((bytes >> (shift & 15)) + !!(bytes & ((1u << (shift & 15)) - 1))) << (shift & 15);
+}
+
+#endif

@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * What arrives pays what is owed (Eq. 5) and tells about its sender (Algorithm 1, lines 5-7).
+ */
+#ifndef ACKGATE_CORE_INGRESS_H
+#define ACKGATE_CORE_INGRESS_H
+
+#include "pac.h"
+
+/* Longest RTT that is believed, ns: above, the sample was a pause of the application. */
+#define LONGEST_RTT 1000000000ull
+
+INLINE void close_handshake(WITH_CORE struct flow *flow)
+{
+	if (any_flag(flow, FLOW_HALF_OPEN)) {
+		lower_flags(flow, FLOW_HALF_OPEN);
+		take_up_to64(&GATE->half_open, 1);
+	}
+}
+
+/* Ends a connection's claims: called before the entry is given to another. */
+INLINE void close_flow(WITH_CORE struct flow *flow)
+{
+	void_debt(CORE flow);
+	disengage(CORE flow);
+	close_handshake(CORE flow);
+	set32(&flow->flags, 0);
+}
+
+SUBPROGRAM int open_flow(WITH_CORE struct flow *flow, __u64 now)
+{
+	if (!flow)
+		return 0;
+	close_flow(CORE flow);
+	set32(&flow->flags, FLOW_KNOWN);
+	set64(&flow->last_seen, now);
+	set64(&flow->last_active, now);
+	set64(&flow->handshake_start, 0);
+	set64(&flow->ts_start, 0);
+	set64(&flow->interval_start, 0);
+	set64(&flow->last_bandwidth, 0);
+	set64(&flow->size, 0);
+	set32(&flow->mss, USUAL_MSS);
+	set32(&flow->header, USUAL_HEADER);
+	set32(&flow->window, SETTINGS->initial_window * USUAL_MSS);
+	set32(&flow->last_response, 0);
+	set32(&flow->interval_bytes, 0);
+	set32(&flow->slow_intervals, 0);
+	set32(&flow->rtt, 0);
+	set32(&flow->least_rtt, 0);
+	set32(&flow->next_rtt, 0);
+	set32(&flow->samples, 0);
+	set32(&flow->handshake_rtt, 0);
+	set32(&flow->peer_mss, 0);
+	set32(&flow->rtt_since, now >> 10);
+	set32(&flow->added_delay, 0);
+	set32(&flow->scale, 0);
+	set32(&flow->run, 0);
+	add32(&flow->generation, 1);
+	return 0;
+}
+
+/* Segments are no larger than either end announces: a host with jumbo frames hears mostly from others without. */
+INLINE void limit_mss(struct flow *flow, const struct segment *segment)
+{
+	__u32 options = segment->timestamps ? 12 : 0, announced = get32(&flow->peer_mss);
+
+	if (announced > options && announced - options < get32(&flow->mss))
+		set32(&flow->mss, announced - options);
+}
+
+INLINE void start_handshake(WITH_CORE struct flow *flow)
+{
+	raise_flags(flow, FLOW_HALF_OPEN);
+	add64(&GATE->half_open, 1);
+}
+
+/* How long a least RTT is believed, in units of 1024 ns: a path may become longer. */
+#define RTT_MEMORY (10u * 1000000000u / 1024u)
+
+/* Least RTT of this and the last ten seconds. */
+INLINE void note_least_rtt(struct flow *flow, __u64 sample, __u64 now)
+{
+	__u32 least = get32(&flow->least_rtt), next = get32(&flow->next_rtt), clock = now >> 10;
+
+	if (get32(&flow->samples) < SAMPLES)
+		set32(&flow->samples, get32(&flow->samples) + 1);
+	if (next == 0 || sample < next)
+		set32(&flow->next_rtt, next = sample);
+	if (least == 0 || sample < least) {
+		set32(&flow->least_rtt, sample);
+	} else if (clock - get32(&flow->rtt_since) > RTT_MEMORY) {
+		set32(&flow->least_rtt, next);
+		set32(&flow->next_rtt, sample);
+		set32(&flow->rtt_since, clock);
+	}
+}
+
+/* Bytes of a SYN in a switch's buffer, about. */
+#define SYN_BYTES 84
+
+/* A handshake's round trip less what may have stood before it in the queue: the data that came meanwhile, and the SYNs of a burst. */
+INLINE __u64 without_burst(WITH_CORE const struct flow *flow, __u64 sample)
+{
+	__u64 came = (__u32)((__u32)get64(&GATE->bytes) - get32(&flow->handshake_bytes)), rate = link_rate(CORE_ALONE);
+
+	return rate == 0 ? sample : saturating_sub(sample, ((came + get64(&GATE->syn_burst) * SYN_BYTES) << 20) / rate);
+}
+
+INLINE void sample_handshake(WITH_CORE struct flow *flow, const struct segment *segment,
+					     __u64 now)
+{
+	__u64 start = take64(&flow->handshake_start);
+
+	if (start != 0 && segment->flags & ACK) {
+		__u64 rtt = min_u64(since(now, start), LONGEST_RTT);
+
+		set32(&flow->rtt, rtt);
+		set32(&flow->handshake_rtt, without_burst(CORE flow, rtt));
+		note_rtt(CORE rtt);
+	}
+}
+
+/* A round trip less the time that what is in flight over short paths takes on the link, while so many take turns that the budget
+ * always stands in the queue: their least round trips would make short paths look long. */
+INLINE __u64 without_queue(WITH_CORE __u64 sample)
+{
+	__u64 rate = link_rate(CORE_ALONE);
+
+	return rate == 0 || abreast(CORE_ALONE) ? sample : max_u64(saturating_sub(sample, (counted(CORE 0) << 20) / rate), 1);
+}
+
+/* PAC section IV-A, method 1: the echo of a TSval that was new when it left. */
+INLINE void sample_timestamp(WITH_CORE struct flow *flow, const struct segment *segment, __u64 now)
+{
+	__u64 start = get64(&flow->ts_start), sample;
+
+	if (!segment->timestamps || start == 0 || seq_distance(segment->tsecr, get32(&flow->ts_value)) < 0)
+		return;
+	set64(&flow->ts_start, 0);
+	sample = min_u64(since(now, start), LONGEST_RTT);
+	if (SETTINGS->timestamps)
+		set32(&flow->rtt, smooth(get32(&flow->rtt), sample));
+	if (segment->payload > 0 && segment->tsecr == get32(&flow->ts_value))
+		note_least_rtt(flow, without_queue(CORE sample), now);
+}
+
+INLINE void note_flight(struct flow *flow, __u32 end)
+{
+	__u32 flags = get32(&flow->flags), flight;
+	bool before_reduction = flags & FLOW_REDUCED && seq_distance(end, get32(&flow->recover)) <= 0;
+
+	if (flags & FLOW_ACKED && !(flags & FLOW_RECOVERING) && !before_reduction) {
+		flight = ahead_of(end, get32(&flow->released_ack));
+		if (flight > get32(&flow->window))
+			set32(&flow->window, flight);
+	}
+}
+
+SUBPROGRAM int receive(WITH_CORE struct flow *flow, const struct segment *segment, __u64 now)
+{
+	__u32 wire, frame, end;
+	__u64 pause;
+
+	if (!flow || !segment)
+		return 0;
+	wire = wire_bytes(segment);
+	pay(CORE flow, segment);
+	set64(&GATE->last_data, now);
+	add64(&GATE->bytes, wire);
+	add64(&GATE->interval_bytes, wire);
+	add64(&GATE->interval_frames, segment->frames);
+	pause = since(now, get64(&flow->last_active));
+	set64(&flow->last_active, now);
+	look_through(CORE flow, pause, now);
+	if (pause > max_u64(SETTINGS->silence, 2 * get64(&GATE->interval)))
+		set32(&flow->run, 0);
+	set32(&flow->run, get32(&flow->run) + segment->payload);
+	if (any_flag(flow, FLOW_ASKED)) {
+		lower_flags(flow, FLOW_ASKED);
+		set64(&GATE->response_delay, smooth(get64(&GATE->response_delay), min_u64(pause, LONGEST_RTT)));
+	}
+	set32(&flow->header, segment->header);
+	frame = segment->payload / max_u32(segment->frames, 1);
+	if (frame > get32(&flow->mss))
+		set32(&flow->mss, frame);
+	if (segment->ce && any_flag(flow, FLOW_ECN))
+		add64(&GATE->interval_marked, segment->frames);
+	roll_flow(CORE flow, now);
+	add32(&flow->interval_bytes, segment->payload);
+
+	end = segment_end(segment);
+	if (!any_flag(flow, FLOW_RECEIVED) || seq_distance(end, get32(&flow->received)) > 0) {
+		if (any_flag(flow, FLOW_PUSHED)) {
+			bool stopped = governs(CORE flow) ? !any_flag(flow, FLOW_STOPPED) : any_flag(flow, FLOW_ASKS);
+
+			if (!stopped && pause > longest_pause(CORE flow))
+				end_response(CORE flow);
+			else
+				raise_flags(flow, FLOW_PUSHES_MIDWAY);
+		}
+		add64(&flow->size, any_flag(flow, FLOW_RECEIVED) ? ahead_of(end, get32(&flow->received)) : segment->payload);
+		set32(&flow->received, end);
+		raise_flags(flow, FLOW_RECEIVED);
+		lower_flags(flow, FLOW_DRY | FLOW_AWAITED | FLOW_ONE_WAY);
+		note_flight(flow, end);
+		put_flags(flow, FLOW_PUSHED, segment->flags & PSH);
+		put_flags(flow, FLOW_STOPPED, segment->flags & PSH && stopped_short(flow, segment->payload));
+		if (segment->flags & FIN) {
+			raise_flags(flow, FLOW_CLOSING | FLOW_PEER_DONE);
+			end_response(CORE flow);
+		}
+		if (has_no_more(CORE flow)) {
+			void_debt(CORE flow);
+			disengage(CORE flow);
+		} else if (engage(CORE flow) && governs(CORE flow)) {
+			set32(&flow->run, segment->payload);
+			owe(CORE flow, flow_wire(flow, remaining(flow, end)));
+		}
+	} else {
+		if (any_flag(flow, FLOW_RECOVERING) && (__u32)((__u32)now - get32(&flow->hole_since)) >= SETTINGS->min_interval)
+			add64(&GATE->lost, 1);
+		if (get32(&flow->held) > 0 && seq_distance(end, get32(&flow->ack_high)) <= 0 &&
+		    seq_distance(end, get32(&flow->released_ack)) > 0)
+			raise_flags(flow, FLOW_OVERTAKEN);
+	}
+	return 0;
+}
+
+/* A sender may be this far behind the window with a retransmission that counts, bytes at least. */
+#define LEAST_WINDOW (1u << 16)
+
+/*
+ * Whether our TCP would look at the segment (RFC 9293 section 3.10.7.4). What lies outside the window that it has offered is
+ * nobody's evidence: one forged segment would else hang a connection. A retransmission of what lies right before it counts, for
+ * it tells about the sender's timer. A SYN never ends a connection that lives: our TCP answers it with a challenge (RFC 5961),
+ * and if it does accept a new connection, its own SYN-ACK says so.
+ */
+INLINE bool acceptable(const struct flow *flow, const struct segment *segment)
+{
+	__u32 flags = get32(&flow->flags), window, offset;
+
+	if (!(flags & FLOW_KNOWN) || !(flags & FLOW_ACKED) || flags & FLOW_HALF_OPEN)
+		return true;
+	if (segment->flags & SYN)
+		return flags & FLOW_CLOSING;
+	window = max_u32(max_u32(offer_of(flow), ahead_of(get32(&flow->edge), get32(&flow->ack_high))), LEAST_WINDOW);
+	offset = segment->seq - get32(&flow->ack_high) + window;
+	if (segment->flags & RST)
+		return offset >= window && offset - window <= window;
+	return offset <= 2 * window;
+}
+
+/* Whether both ends agree on ECN shows in their SYNs (RFC 3168 section 6.1.1). */
+INLINE void note_ecn(struct flow *flow, const struct segment *segment)
+{
+	__u32 bits = segment->flags & (ECE | CWR);
+
+	if (!(segment->flags & ACK))
+		put_flags(flow, FLOW_ECN_OFFERED, bits == (ECE | CWR));
+	else if (bits == ECE && any_flag(flow, FLOW_ECN_OFFERED))
+		raise_flags(flow, FLOW_ECN);
+}
+
+SUBPROGRAM int account_ingress(WITH_CORE struct flow *flow, const struct segment *segment, __u64 now)
+{
+	__u64 wanted;
+
+	if (!flow || !segment)
+		return 0;
+	roll(CORE now);
+	add64(&GATE->arrivals, 1);
+	if (!acceptable(flow, segment)) {
+		add64(&GATE->unacceptable, 1);
+		return 0;
+	}
+	if (segment->flags & SYN) {
+		if (!(segment->flags & ACK)) {
+			open_flow(CORE flow, now);
+			start_handshake(CORE flow);
+			note_syn(CORE now);
+		} else if (segment->wscale == NO_WSCALE) {
+			set32(&flow->scale, 0);
+		}
+		set32(&flow->peer_mss, segment->mss);
+		note_ecn(flow, segment);
+		limit_mss(flow, segment);
+		sample_handshake(CORE flow, segment, now);
+	} else if (!any_flag(flow, FLOW_KNOWN)) {
+		open_flow(CORE flow, now);
+	}
+	set64(&flow->last_seen, now);
+	if (segment->flags & RST) {
+		close_handshake(CORE flow);
+		raise_flags(flow, FLOW_CLOSING);
+		void_debt(CORE flow);
+		disengage(CORE flow);
+	} else if (!(segment->flags & SYN)) {
+		if (any_flag(flow, FLOW_HALF_OPEN)) {
+			sample_handshake(CORE flow, segment, now);
+			close_handshake(CORE flow);
+		}
+		if (segment->payload > 0 || segment->flags & FIN)
+			receive(CORE flow, segment, now);
+		else if (governs(CORE flow))
+			pay(CORE flow, segment);
+	}
+	sample_timestamp(CORE flow, segment, now);
+	wanted = get64(&GATE->wanted);
+	return wanted > 0 && admits(CORE wanted, get64(&GATE->wanted_pipe)) && replace64(&GATE->wanted, wanted, 0);
+}
+
+#endif

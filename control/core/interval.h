@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * What is done once per interval: the threshold follows ECN (Eq. 2), a suspicious fall of throughput corrects the
+ * estimate of in-flight bytes (Eq. 6), and each flow's phase is inferred from its own throughput (PAC section III-C).
+ */
+#ifndef ACKGATE_CORE_INTERVAL_H
+#define ACKGATE_CORE_INTERVAL_H
+
+#include "ledger.h"
+
+/* So many SYNs, one right after the other, are a burst. */
+#define SYN_BURST 4
+/* How often the memory of a crowd fades by an eighth, ns. */
+#define CROWD_STEP 100000000ull
+
+INLINE __u64 bandwidth(__u64 bytes, __u64 elapsed)
+{
+	return (bytes << 20) / max_u64(elapsed, 1);
+}
+
+INLINE __u64 next_threshold(__u64 threshold, __u64 cap, __u64 marked, __u64 frames)
+{
+	if (marked > 0)
+		return max_u64(threshold - threshold * marked / (2 * frames), 2 * FULL_FRAME);
+	return min_u64(threshold * 2, cap);
+}
+
+INLINE void correct(WITH_CORE __u64 now_bandwidth, __u64 usual, __u64 marked, __u64 frames,
+				    __u64 charged)
+{
+	__u64 scaled = get64(&GATE->smooth_in_flight) * (now_bandwidth * 1024 / max_u64(usual, 1)) / 1024;
+	__u64 target = frames > 0 ? scaled * 2 * frames / (2 * frames - marked) : scaled;
+	__u64 excess = saturating_sub(in_flight(CORE_ALONE), max_u64(target, charged));
+
+	if (excess > 0) {
+		add64(&GATE->written_off, excess);
+		add64(&GATE->corrections, 1);
+	}
+}
+
+INLINE void forget_crowd(WITH_CORE __u64 now)
+{
+	__u64 elapsed = since(now, get64(&GATE->crowd_since)), crowd = get64(&GATE->crowd);
+
+	if (elapsed < CROWD_STEP)
+		return;
+	crowd = elapsed >= 10 * CROWD_STEP ? 0 : saturating_sub(crowd, max_u64(crowd / 8, 1));
+	set64(&GATE->crowd, max_u64(crowd, get64(&GATE->engaged)));
+	set64(&GATE->crowd_since, now);
+}
+
+/* The time in ns that a full threshold takes to arrive; 0 when the link's rate is not known. */
+INLINE __u64 drain(CORE_ONLY)
+{
+	return SETTINGS->rate_mbps == 0 ? 0 : get64(&GATE->threshold) * 8000 / SETTINGS->rate_mbps;
+}
+
+/* The longest pause in ns within one response. */
+INLINE __u64 longest_pause(WITH_CORE const struct flow *flow)
+{
+	return max_u64(max_u64(SETTINGS->silence, 2ull * get32(&flow->rtt)), 2 * drain(CORE_ALONE));
+}
+
+/* Once per control interval: kept out of line, away from the path of every packet. */
+SUBPROGRAM int end_interval(WITH_CORE __u64 elapsed, __u64 now)
+{
+	__u64 bytes, frames, marked, charged, charged_before, now_bandwidth, usual, owed, written_off;
+	bool held;
+
+	forget_crowd(CORE now);
+	bytes = take64(&GATE->interval_bytes);
+	frames = take64(&GATE->interval_frames);
+	marked = min_u64(take64(&GATE->interval_marked), frames);
+	charged = take64(&GATE->interval_charged);
+	charged_before = get64(&GATE->charged_before);
+	set64(&GATE->charged_before, charged);
+	if (frames > 0)
+		set64(&GATE->threshold, next_threshold(get64(&GATE->threshold), get64(&GATE->cap), marked, frames));
+	held = get64(&GATE->held) > 0;
+	if (bytes == 0 && !held)
+		return 0;
+	now_bandwidth = bandwidth(bytes, elapsed);
+	usual = get64(&GATE->smooth_bandwidth);
+	if (held && !SETTINGS->credit && now_bandwidth * 1000 <= usual * SETTINGS->lambda_permille)
+		correct(CORE now_bandwidth, usual, marked, frames, charged + charged_before);
+	set64(&GATE->smooth_bandwidth, smooth(usual, now_bandwidth));
+	set64(&GATE->smooth_in_flight, smooth(get64(&GATE->smooth_in_flight), in_flight(CORE_ALONE)));
+	owed = get64(&GATE->owed);
+	written_off = get64(&GATE->written_off);
+	if (written_off > owed)
+		replace64(&GATE->written_off, written_off, owed);
+	return 0;
+}
+
+INLINE void roll(WITH_CORE __u64 now)
+{
+	__u64 start = get64(&GATE->interval_start), elapsed;
+
+	if (start == 0) {
+		replace64(&GATE->interval_start, 0, now);
+		return;
+	}
+	elapsed = since(now, start);
+	if (elapsed < max_u64(get64(&GATE->interval), SETTINGS->min_interval) ||
+	    !replace64(&GATE->interval_start, start, now))
+		return;
+	set64(&GATE->interval, get64(&GATE->mean_rtt) + drain(CORE_ALONE));
+	end_interval(CORE elapsed, now);
+}
+
+INLINE __u64 syn_gap(CORE_ONLY)
+{
+	return SETTINGS->rate_mbps == 0 ? 0 : 2 * FULL_FRAME * 8000 / SETTINGS->rate_mbps;
+}
+
+INLINE void note_syn(WITH_CORE __u64 now)
+{
+	bool alone = since(now, get64(&GATE->last_syn)) > syn_gap(CORE_ALONE);
+
+	set64(&GATE->syn_burst, alone ? 1 : get64(&GATE->syn_burst) + 1);
+	set64(&GATE->last_syn, now);
+}
+
+INLINE bool syns_are_arriving(WITH_CORE __u64 now)
+{
+	return get64(&GATE->syn_burst) >= SYN_BURST && since(now, get64(&GATE->last_syn)) <= syn_gap(CORE_ALONE);
+}
+
+/* When the burst of SYNs will be over, if none arrives any more. */
+INLINE __u64 settled_at(CORE_ONLY)
+{
+	return get64(&GATE->last_syn) + syn_gap(CORE_ALONE) + 1;
+}
+
+INLINE void note_rtt(WITH_CORE __u64 rtt)
+{
+	__u64 mean = get64(&GATE->mean_rtt);
+
+	if (rtt > 0)
+		set64(&GATE->mean_rtt, smooth(mean, mean > 0 ? min_u64(rtt, 2 * mean) : rtt));
+}
+
+INLINE void roll_flow(WITH_CORE struct flow *flow, __u64 now)
+{
+	__u64 start = get64(&flow->interval_start), elapsed = since(now, start);
+	__u64 bytes, now_bandwidth, before;
+	bool waited;
+
+	if (start != 0 && elapsed < max_u64(round_trip(flow), SETTINGS->min_interval))
+		return;
+	set64(&flow->interval_start, now);
+	bytes = take32(&flow->interval_bytes);
+	note_rtt(CORE get32(&flow->rtt));
+	waited = any_flag(flow, FLOW_WAITED);
+	lower_flags(flow, FLOW_WAITED);
+	if (start == 0 || waited) {
+		set64(&flow->last_bandwidth, 0);
+		set32(&flow->slow_intervals, 0);
+		return;
+	}
+	now_bandwidth = bandwidth(bytes, elapsed);
+	before = get64(&flow->last_bandwidth);
+	set64(&flow->last_bandwidth, now_bandwidth);
+	if (now_bandwidth * 1000 <= before * SETTINGS->lambda_permille) {
+		__u32 slow = get32(&flow->slow_intervals) + 1;
+
+		set32(&flow->slow_intervals, slow);
+		if (slow >= 2)
+			raise_flags(flow, FLOW_AVOIDANCE);
+	} else {
+		set32(&flow->slow_intervals, 0);
+	}
+}
+
+#endif

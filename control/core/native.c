@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* The decision core for a process: what control/src/decision.rs calls. */
+#include "egress.h"
+
+#define STATE const struct settings *core_settings, struct gate *core_gate
+
+void ackgate_open(STATE, struct flow *flow, __u64 now)
+{
+	open_flow(CORE flow, now);
+}
+
+void ackgate_close(STATE, struct flow *flow)
+{
+	close_flow(CORE flow);
+}
+
+bool ackgate_ingress(STATE, struct flow *flow, const struct segment *segment, __u64 now)
+{
+	return account_ingress(CORE flow, segment, now);
+}
+
+__u32 ackgate_egress(STATE, struct flow *flow, const struct segment *segment, __u64 now, struct outgoing *out)
+{
+	return account_egress(CORE flow, segment, now, out);
+}
+
+void ackgate_trigger(STATE, const struct flow *flow, const struct outgoing *out, struct trigger *trigger)
+{
+	trigger_of(CORE flow, out, trigger);
+}
+
+void ackgate_without_grant(STATE, const struct flow *flow, const struct outgoing *out, struct trigger *trigger)
+{
+	without_grant(CORE flow, out, trigger);
+	trigger->wire = cost_of_split(CORE flow, out);
+}
+
+void ackgate_charge(STATE, struct flow *flow, const struct outgoing *out, const struct trigger *trigger, __u64 now)
+{
+	charge(CORE flow, out, trigger, now);
+}
+
+__u16 ackgate_window(STATE, const struct flow *flow, const struct outgoing *out)
+{
+	return window_field(CORE flow, out);
+}
+
+void ackgate_void(STATE, struct flow *flow)
+{
+	void_debt(CORE flow);
+}
+
+bool ackgate_void_if_silent(STATE, struct flow *flow, __u64 now)
+{
+	return void_if_silent(CORE flow, now);
+}
+
+__u64 ackgate_silent_at(STATE, const struct flow *flow)
+{
+	return silent_at(CORE flow);
+}
+
+void ackgate_roll(STATE, __u64 now)
+{
+	roll(CORE now);
+}
+
+__u64 ackgate_drain(STATE)
+{
+	return drain(CORE_ALONE);
+}
+
+bool ackgate_syns_are_arriving(STATE, __u64 now)
+{
+	return syns_are_arriving(CORE now);
+}
+
+__u64 ackgate_settled_at(STATE)
+{
+	return settled_at(CORE_ALONE);
+}
+
+bool ackgate_governs(STATE, const struct flow *flow)
+{
+	return governs(CORE flow);
+}
+
+bool ackgate_at_edge(STATE, const struct flow *flow)
+{
+	return at_edge(flow);
+}
+
+__u64 ackgate_in_flight(STATE)
+{
+	return in_flight(CORE_ALONE);
+}
+
+bool ackgate_admits(STATE, __u64 trigger, __u64 pipe)
+{
+	return admits(CORE trigger, pipe);
+}
+
+__u64 ackgate_pipe_of(STATE, const struct flow *flow)
+{
+	return pipe_of(CORE flow);
+}
+
+bool ackgate_keeps_pace(STATE, const struct flow *flow, const struct outgoing *out, __u64 wire, __u64 now)
+{
+	return keeps_pace(CORE flow, out, wire, now);
+}

@@ -1,0 +1,420 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * What the decision core knows: its settings, one gate for the receiver, one flow per connection, and what it sees of a
+ * segment. The only place where these are written down: the BPF programs include this file, and the build script of this
+ * crate makes the Rust types from it. It therefore keeps to a simple form: a comment before each member, one member a line.
+ *
+ * Sizes are in bytes, times in ns of the monotonic clock. In-flight bytes are kept as a ledger: every charge is owed by a
+ * flow until it arrives, expires or is voided. The sum of all flows' owed is the gate's, always.
+ */
+#ifndef ACKGATE_CORE_TYPES_H
+#define ACKGATE_CORE_TYPES_H
+
+#include <linux/types.h>
+#include <stdbool.h>
+
+/* TCP header flags (RFC 9293 section 3.1, RFC 3168 section 6.1). */
+#define FIN 0x01
+#define SYN 0x02
+#define RST 0x04
+#define PSH 0x08
+#define ACK 0x10
+#define URG 0x20
+#define ECE 0x40
+#define CWR 0x80
+
+/* No window scale option. */
+#define NO_WSCALE 0xff
+
+/* What an outgoing segment is to the gate. */
+enum class {
+	/* Acknowledges new data (or updates the window): triggers what Eq. 3 says. */
+	CLASS_ACK,
+	/* A SYN-ACK or the handshake's last ACK: triggers the sender's initial window. */
+	CLASS_HANDSHAKE,
+	/* Asks an idle sender for a response: triggers the window that the sender has kept. */
+	CLASS_REQUEST,
+	/* Loss recovery or flow control must not wait: duplicate ACKs, SACK, partial ACKs, the end of a zero window. */
+	CLASS_URGENT,
+	/* A duplicate ACK caused by a retransmission that overtook a held ACK (PAC section III-D). */
+	CLASS_STALE,
+	/* Other data of ours, with whatever it acknowledges. Not held for its own sake. */
+	CLASS_DATA,
+	/* Triggers nothing and is never held. */
+	CLASS_NONE,
+};
+
+/* What becomes of an outgoing segment. What leaves has been charged. */
+enum decision {
+	/* It leaves. */
+	DECIDE_PASS,
+	/* It waits. */
+	DECIDE_HOLD,
+	/* It leaves, and a copy of it waits. */
+	DECIDE_SPLIT,
+	/* It need not leave at all. */
+	DECIDE_DISCARD,
+};
+
+/* What may be held. */
+enum hold_what {
+	/* Nothing: with exact credit, only windows are lowered. */
+	HOLD_NOTHING,
+	/* Requests and handshakes: what wakes an idle sender. */
+	HOLD_REQUESTS,
+	/* Whatever triggers data. */
+	HOLD_ALL,
+};
+
+/* Bits of flow.flags. */
+/* Both ends have agreed on ECN (RFC 3168 section 6.1.1): its marks count. */
+#define FLOW_ECN (1u << 22)
+/* The opener has offered ECN. */
+#define FLOW_ECN_OFFERED (1u << 23)
+/* What we sent last was not answered: a one-way message, which sets nothing in motion. */
+#define FLOW_ONE_WAY (1u << 24)
+/* The entry belongs to a connection that has been seen. */
+#define FLOW_KNOWN (1u << 0)
+/* The sender is in congestion avoidance (PAC §III-C); in slow start otherwise. */
+#define FLOW_AVOIDANCE (1u << 1)
+/* SYN seen, handshake not finished. */
+#define FLOW_HALF_OPEN (1u << 2)
+/* FIN or RST seen. */
+#define FLOW_CLOSING (1u << 3)
+/* Duplicate ACKs went out and recover is not yet acknowledged. */
+#define FLOW_RECOVERING (1u << 4)
+/* A retransmission arrived for data whose ACK is held: the next duplicate ACK is stale (PAC §III-D). */
+#define FLOW_OVERTAKEN (1u << 5)
+/* The last window that we advertised was zero. */
+#define FLOW_ZERO_WINDOW (1u << 6)
+/* All that was received ended with a PSH. */
+#define FLOW_PUSHED (1u << 7)
+/* The flow has continued after a PSH without being asked: a PSH tells nothing. */
+#define FLOW_PUSHES_MIDWAY (1u << 8)
+/* Something has been received. */
+#define FLOW_RECEIVED (1u << 9)
+/* An ACK has been seen from our side: released_ack and ack_high are valid. */
+#define FLOW_ACKED (1u << 10)
+/* The sender's FIN has arrived: nothing follows. */
+#define FLOW_PEER_DONE (1u << 11)
+/* The flow takes part in the division of the budget. */
+#define FLOW_ENGAGED (1u << 12)
+/* The handshake was seen, and with it the window scale. */
+#define FLOW_SCALE_KNOWN (1u << 13)
+/* The sender has been told to reduce its window: recover is valid. */
+#define FLOW_REDUCED (1u << 14)
+/* An ACK of the flow was held in the flow's own interval. */
+#define FLOW_WAITED (1u << 15)
+/* All that was received ended with a PSH short of the right edge: the sender may have no more. */
+#define FLOW_STOPPED (1u << 16)
+/* A request has left and nothing has arrived since. */
+#define FLOW_ASKED (1u << 17)
+/* We have sent data, such as a request: a response begins with the next, not with a pause. */
+#define FLOW_ASKS (1u << 18)
+/* All that was received ended with a PSH, and what was released since then brought nothing: nothing follows. */
+#define FLOW_DRY (1u << 19)
+/* A bare copy of an ACK is held: the sender waits for the grant that will come with it. */
+#define FLOW_COPIED (1u << 20)
+/* Something that triggers data has left since new data last came. */
+#define FLOW_AWAITED (1u << 21)
+
+/* Settings, fixed while the guard runs (control/src/pac/config.rs says what each is for). */
+struct settings {
+	/* Shortest control interval. */
+	__u64 min_interval;
+	/* Silence after which what a flow owes was never sent or was lost; at least twice the RTT. */
+	__u64 silence;
+	/* The longest hold. */
+	__u64 max_hold;
+	/* Lambda of PAC section III-C, in thousandths. */
+	__u64 lambda_permille;
+	/* Most packets held at once; beyond, they pass. */
+	__u64 max_held;
+	/* Half-open connections beyond which SYN-ACKs pass uncharged. */
+	__u64 max_half_open;
+	/* Rate of the guarded link in Mb/s; 0 when it is not known. */
+	__u64 rate_mbps;
+	/* Age of the heartbeat beyond which nothing is held; 0 where the scheduler is this very process. */
+	__u64 stale;
+	/* Segments that a new sender is expected to send at once. */
+	__u32 initial_window;
+	/* Entries of the flow table that may be used. */
+	__u32 capacity;
+	/* Interface that held frames are redirected to; 0 for none. */
+	__u32 hold_ifindex;
+	/* Slow start grows by the bytes acknowledged instead of one segment for each ACK. */
+	__u8 per_byte_growth;
+	/* Requests are charged by what their response is expected to burst. */
+	__u8 charge_requests;
+	/* Requests are held like ACKs. */
+	__u8 gate_requests;
+	/* A PSH at the end of all that was received may end a response. */
+	__u8 push_ends_response;
+	/* Round-trip times come from timestamps instead of the handshake. */
+	__u8 timestamps;
+	/* How a held frame is taken off the wire: enum take of the packet path. */
+	__u8 take;
+	/* Time comes from the variable fixed_clock instead of the machine: tests only. */
+	__u8 fixed_time;
+	/* Exact credit (credit.h) instead of PAC's estimates. */
+	__u8 credit;
+	/* What may be held: enum hold_what. */
+	__u8 hold;
+	/* ACKs may be left out. */
+	__u8 thin_acks;
+	/* Windows are shown no larger than PAC can use. */
+	__u8 bound_windows;
+	/* What a long path holds is no part of the budget; else everything in flight is, as published. */
+	__u8 long_paths;
+};
+
+/* Receiver-wide state (PAC Algorithm 1, lines 1-3, and section III-C). */
+struct gate {
+	/* Wire bytes charged to flows and neither arrived nor voided. */
+	__u64 owed;
+	/* Part of owed that Eq. 6 judged never to have been sent. */
+	__u64 written_off;
+	/* Most bytes that may be in flight. */
+	__u64 threshold;
+	/* Cap of the threshold: the buffer, or the budget that was found to suffice. */
+	__u64 cap;
+	/* ACKs held now. */
+	__u64 held;
+	/* Budget in bytes that the scheduler waits for; 0 when it waits for none. Whoever sees it available clears it
+	 * and wakes the scheduler. */
+	__u64 wanted;
+	/* Start of the control interval, ns. */
+	__u64 interval_start;
+	/* Mean RTT of the flows in the network, without the time that their ACKs are held, ns. */
+	__u64 mean_rtt;
+	/* Length of the control interval, ns: the mean RTT, and the time that a full threshold takes to arrive. */
+	__u64 interval;
+	/* Wire bytes that arrived in this interval. */
+	__u64 interval_bytes;
+	/* Frames that arrived in this interval. */
+	__u64 interval_frames;
+	/* Of these, frames marked CE. */
+	__u64 interval_marked;
+	/* Wire bytes charged in this interval. */
+	__u64 interval_charged;
+	/* Wire bytes charged in the interval before. */
+	__u64 charged_before;
+	/* BW_S of Eq. 6, in bytes per 2^20 ns. */
+	__u64 smooth_bandwidth;
+	/* in_flight_S of Eq. 6, in bytes. */
+	__u64 smooth_in_flight;
+	/* Connections whose handshake is under way. */
+	__u64 half_open;
+	/* Flows that divide the budget among them: asked and not yet answered, or sending. */
+	__u64 engaged;
+	/* Most flows that were engaged at once of late: what turns are reckoned with (see crate::credit). */
+	__u64 crowd;
+	/* When crowd was last let fall, ns. */
+	__u64 crowd_since;
+	/* Smoothed time from a request to the first data of its response, ns. */
+	__u64 response_delay;
+	/* Payload of the response that was last seen to be complete, whosever it was; 0 when there was none. */
+	__u64 usual_response;
+	/* Segments that arrived. */
+	__u64 arrivals;
+	/* When a connection was last opened from outside, ns. */
+	__u64 last_syn;
+	/* How many were opened one right after the other until then. */
+	__u64 syn_burst;
+	/* When data last arrived from any flow, ns. */
+	__u64 last_data;
+	/* Wire bytes of data that arrived. */
+	__u64 bytes;
+	/* Data segments that arrived out of turn to fill a hole that our TCP had reported a control interval ago: what
+	 * loss looks like at the receiver. Repeats of what was not lost, such as tail loss probes, do not count, and
+	 * neither does what has overtaken other segments on the way. */
+	__u64 lost;
+	/* Segments that passed at once. */
+	__u64 passed;
+	/* ACKs that were left out because the next one says it all. */
+	__u64 thinned;
+	/* Times that Eq. 6 corrected the estimate. */
+	__u64 corrections;
+	/* Wire bytes that were charged and voided. */
+	__u64 voided;
+	/* Of what is owed, what flows owe by the length of their paths: the first are short ones, each further is twice as long. */
+	__u64 owed_by_path[16];
+	/* Most that the link has carried while something was held, bytes per 2^20 ns; used where its rate is not given. */
+	__u64 measured;
+	/* Receive windows that TCP offers to active flows, bytes in all. */
+	__u64 offered;
+	/* Segments whose window was lowered. */
+	__u64 rewritten;
+	/* Segments outside the window that their receiver offers: nobody's evidence. */
+	__u64 unacceptable;
+	/* Wire bytes that sleeping senders on long paths have been woken for, less what the link has carried since. */
+	__u64 woken;
+	/* Until when that is, ns. */
+	__u64 woken_since;
+	/* Room on a long path that goes with the budget that is wanted. */
+	__u64 wanted_pipe;
+	/* Instant of the scheduler's last sign of life, ns; only used where the scheduler is another process. */
+	__u64 heartbeat;
+};
+
+/* State of one connection. */
+struct flow {
+	/* Last packet in either direction. */
+	__u64 last_seen;
+	/* Last charge or arrival of data: where the silence of an indebted flow is measured from. */
+	__u64 last_active;
+	/* When the SYN or SYN-ACK left whose answer gives the handshake's RTT; 0 when none is awaited. */
+	__u64 handshake_start;
+	/* When the TSval in ts_value was first used; 0 when none is awaited. */
+	__u64 ts_start;
+	/* Start of the flow's own interval (RTT_i). */
+	__u64 interval_start;
+	/* Throughput of the interval before, in bytes per 2^20 ns; 0 when there was none. */
+	__u64 last_bandwidth;
+	/* Payload received since the last request: the flow's size for the priority levels. */
+	__u64 size;
+	/* Bits of flag. */
+	__u32 flags;
+	/* Wire bytes charged and neither arrived nor voided. */
+	__u32 owed;
+	/* Latest released acknowledgement number (ACK_prev of Eq. 3). */
+	__u32 released_ack;
+	/* Highest acknowledgement number that our TCP has sent, released or held. */
+	__u32 ack_high;
+	/* Sequence number after the highest byte received. */
+	__u32 received;
+	/* End of what was sent before the sender's window was last reduced (RFC 6582's recover, seen from the
+	 * receiver): loss recovery, or the reaction to one ECN-Echo (RFC 3168 §6.1.2), ends when it is acknowledged. */
+	__u32 recover;
+	/* Model of the sender's congestion window: Window of Eq. 3. */
+	__u32 window;
+	/* Payload of the last complete response; 0 when none is known. */
+	__u32 last_response;
+	/* Payload received in the flow's own interval. */
+	__u32 interval_bytes;
+	/* Consecutive intervals in which throughput fell to λ of the one before. */
+	__u32 slow_intervals;
+	/* Base RTT from the handshake, or smoothed RTT from timestamps. */
+	__u32 rtt;
+	/* Smoothed delay that holding adds. */
+	__u32 added_delay;
+	/* TSval whose echo is awaited. */
+	__u32 ts_value;
+	/* Largest payload of one frame. */
+	__u32 mss;
+	/* Header bytes of one frame. */
+	__u32 header;
+	/* Window field of our last segment, unscaled. */
+	__u32 last_window;
+	/* Packets of this flow that are held. */
+	__u32 held;
+	/* Counts the connections that used this entry. */
+	__u32 generation;
+	/* Highest right edge that has left this host. */
+	__u32 edge;
+	/* Our window scale (RFC 7323). */
+	__u32 scale;
+	/* TSval of our last segment. */
+	__u32 tsval;
+	/* When the first duplicate ACK of the present recovery left our TCP: the low 32 bits of ns. */
+	__u32 hole_since;
+	/* Payload received since the flow last paused or was asked. */
+	__u32 run;
+	/* Of what was owed when the flow's books were last looked through, wire bytes: all of it, and what is not paid
+	 * yet. */
+	__u32 due;
+	/* See due. */
+	__u32 unpaid;
+	/* When that was: the low 32 bits of ns. */
+	__u32 due_since;
+	/* Least RTT of late, ns; 0 when none is known. */
+	__u32 least_rtt;
+	/* Least RTT of the present ten seconds, ns. */
+	__u32 next_rtt;
+	/* When these began: the low 32 bits of ns / 1024. */
+	__u32 rtt_since;
+	/* Which of the gate's paths the flow's debt is booked with. */
+	__u32 path;
+	/* Round trips that have been timed for the least RTT. */
+	__u32 samples;
+	/* Largest segment that the peer announced in its SYN, bytes; 0 when it did not. */
+	__u32 peer_mss;
+	/* The handshake's RTT without what may have queued meanwhile, ns. */
+	__u32 handshake_rtt;
+	/* What the flow adds to the windows offered, bytes. */
+	__u32 offered;
+	/* What had arrived from all flows when the handshake began to be timed: the low 32 bits. */
+	__u32 handshake_bytes;
+};
+
+/* What is seen of a segment, or of an aggregate of several (GRO, TSO). */
+struct segment {
+	/* First sequence number of the payload (of the SYN or FIN when there is none). */
+	__u32 seq;
+	/* Acknowledgement number; meaningless without ACK. */
+	__u32 ack;
+	/* Payload bytes of the whole aggregate. */
+	__u32 payload;
+	/* Timestamps option (RFC 7323). */
+	__u32 tsval;
+	/* Its echo. */
+	__u32 tsecr;
+	/* Window field, unscaled. */
+	__u16 window;
+	/* Frames that carried it on the wire, at least 1. */
+	__u16 frames;
+	/* Header bytes of each frame. */
+	__u16 header;
+	/* Maximum segment size option of a SYN; 0 when absent. */
+	__u16 mss;
+	/* TCP header flags. */
+	__u8 flags;
+	/* Window scale option of a SYN, or NO_WSCALE. */
+	__u8 wscale;
+	/* Congestion Experienced. */
+	bool ce;
+	/* At least one SACK block (RFC 2018). */
+	bool sack;
+	/* The only SACK block reports a duplicate (RFC 2883). */
+	bool dsack;
+	/* The timestamps option is there. */
+	bool timestamps;
+	/* Offset of the TCP header in the frame, for the packet path. */
+	__u32 tcp;
+};
+
+/* What is remembered of an outgoing segment while it is held. */
+struct outgoing {
+	/* enum class */
+	__u32 class;
+	/* Its acknowledgement number. */
+	__u32 ack;
+	/* Its window field as TCP wrote it. */
+	__u16 window;
+	/* Binary logarithm of the window field's unit: the window scale, 0 on a SYN-ACK (RFC 7323 section 2.2). */
+	__u8 shift;
+	/* It carries ECN-Echo: the sender will not grow its window (PAC section III-C). */
+	bool ece;
+	/* It carries payload, and so must never be discarded. */
+	bool data;
+	/* It repeats the acknowledgement number before it. */
+	bool repeated;
+	/* It has left already, without a grant: this is its bare copy. */
+	bool copy;
+	/* Nothing else was held before it. */
+	bool first;
+};
+
+/* What releasing a segment triggers. */
+struct trigger {
+	/* Wire bytes. */
+	__u64 wire;
+	/* Growth of the sender's congestion window: Increment of Eq. 3. */
+	__u32 increment;
+	/* The right edge that goes with it, if it moves one. */
+	__u32 edge;
+	/* Windows are granted or bounded: the edge is valid. */
+	bool moves_edge;
+};
+
+#endif
