@@ -35,9 +35,8 @@ pub(super) fn shape(switch: &Namespace, verb: &str, spec: &Spec, limit: u64) -> 
     let (rate, burst, overhead) = (spec.rate, spec.burst, WIRE_OVERHEAD);
     let queue = format!("qdisc {verb} dev {BOTTLENECK} root handle 1:");
     let bucket = format!("tbf rate {rate}bit burst {burst} limit {limit} overhead {overhead}");
-    let arguments: Vec<&str> =
-        ["-n", switch.name()].into_iter().chain(queue.split(' ')).chain(bucket.split(' ')).collect();
-    tc(&arguments).map(drop)
+    let arguments: Vec<&str> = queue.split(' ').chain(bucket.split(' ')).collect();
+    tc(switch, &arguments).map(drop)
 }
 
 /// Has the port mark ECN-capable frames that find more than `threshold` bytes queued. It stays until the switch goes.
@@ -75,7 +74,7 @@ fn load_mark(storage: &mut MaybeUninit<OpenObject>, threshold: u32) -> Result<Ma
 
 /// What the port counted so far.
 pub(super) fn stats(switch: &Namespace) -> Result<PortStats, TestbedError> {
-    let text = tc(&["-n", switch.name(), "-s", "-j", "qdisc", "show", "dev", BOTTLENECK])?;
+    let text = tc(switch, &["-s", "-j", "qdisc", "show", "dev", BOTTLENECK])?;
     parse(&text).ok_or_else(|| TestbedError::Command { command: "tc -s -j qdisc show".into(), message: text })
 }
 

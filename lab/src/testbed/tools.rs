@@ -80,13 +80,25 @@ pub(super) fn ip(arguments: &[&str]) -> Result<String, TestbedError> {
 
 pub(super) fn ip_batch(inside: Option<&Namespace>, lines: &str) -> Result<String, TestbedError> {
     match inside {
-        Some(namespace) => run("ip", &["-n", namespace.name(), "-batch", "-"], lines),
+        Some(namespace) => within(namespace, "ip", &["-batch", "-"], lines),
         None => run("ip", &["-batch", "-"], lines),
     }
 }
 
-pub(super) fn tc(arguments: &[&str]) -> Result<String, TestbedError> {
-    run("tc", arguments, "")
+pub(super) fn tc(inside: &Namespace, arguments: &[&str]) -> Result<String, TestbedError> {
+    within(inside, "tc", arguments, "")
+}
+
+/// Runs a program in a namespace. Not by its own `-n`, which mounts what a root that is no mount point does not allow (a
+/// chroot, some containers).
+fn within(
+    namespace: &Namespace,
+    program: &'static str,
+    arguments: &[&str],
+    input: &str,
+) -> Result<String, TestbedError> {
+    let entered = namespace.inside(|| run(program, arguments, input));
+    entered.map_err(|source| TestbedError::Io { what: format!("entering {}", namespace.name()), source })?
 }
 
 pub(super) fn run(program: &'static str, arguments: &[&str], input: &str) -> Result<String, TestbedError> {
