@@ -27,7 +27,7 @@ SUBPROGRAM int ack_class(struct flow *flow, const struct segment *segment, bool 
 	if (flags & FLOW_OVERTAKEN) {
 		if (get32(&flow->held) == 0)
 			lower_flags(flow, FLOW_OVERTAKEN);
-		else if (repeated && !segment->sack)
+		else if (repeated && !segment->sack && !(segment->flags & ECE) == !(flags & FLOW_ECHOES))
 			return CLASS_STALE;
 	}
 	hole = seq_distance(get32(&flow->received), segment->ack) > 0;
@@ -82,7 +82,7 @@ SUBPROGRAM int data_class(WITH_CORE struct flow *flow, const struct segment *seg
 SUBPROGRAM int classify(WITH_CORE struct flow *flow, const struct segment *segment, __u64 now, struct outgoing *out)
 {
 	bool seen, repeated, same_window, was_zero;
-	__u32 flags, high, class;
+	__u32 flags, high, class, end;
 
 	if (!flow || !segment || !out)
 		return 0;
@@ -98,6 +98,9 @@ SUBPROGRAM int classify(WITH_CORE struct flow *flow, const struct segment *segme
 		return CLASS_NONE;
 	high = get32(&flow->ack_high);
 	seen = flags & FLOW_ACKED;
+	end = segment_end(segment);
+	if (!seen || seq_distance(end, get32(&flow->sent)) > 0)
+		set32(&flow->sent, end);
 	repeated = seen && segment->ack == high && segment->payload == 0;
 	same_window = get32(&flow->last_window) == segment->window;
 	was_zero = flags & FLOW_ZERO_WINDOW;
@@ -139,6 +142,8 @@ SUBPROGRAM int classify(WITH_CORE struct flow *flow, const struct segment *segme
 		engage(CORE flow);
 	out->ack = segment->ack;
 	out->ece = segment->flags & ECE && !(segment->flags & SYN);
+	put_flags(flow, FLOW_ECHOES, out->ece);
+	out->dsack = segment->dsack;
 	out->data = segment->payload > 0;
 	out->repeated = repeated;
 	out->window = segment->window;
@@ -182,6 +187,36 @@ INLINE bool may_pass(WITH_CORE const struct flow *flow, const struct segment *se
 	return (order_kept && (wire == 0 || (held == 0 && admits(CORE wire, pipe_of(CORE flow)) && keeps_pace(CORE flow, out, wire, now)))) || held >= SETTINGS->max_held;
 }
 
+/* Nobody grants anything: every window is TCP's own again. */
+INLINE void leave_to_tcp(WITH_CORE struct flow *flow, const struct outgoing *out)
+{
+	void_debt(CORE flow);
+	disengage(CORE flow);
+	advance(&flow->edge, edge_at(out, 1u << 30));
+	advance(&flow->released_ack, out->ack);
+}
+
+/* What our TCP said last, as `out`; whether its peer was told less than that, or nothing yet. */
+INLINE bool told_less(WITH_CORE const struct flow *flow, struct outgoing *out)
+{
+	__u32 flags = get32(&flow->flags), window;
+	bool waits, lowered;
+
+	if (!(flags & FLOW_KNOWN) || !(flags & FLOW_ACKED) || flags & FLOW_HALF_OPEN)
+		return false;
+	out->class = CLASS_ACK;
+	out->shift = get32(&flow->scale);
+	/* A packet on its way writes the window first, and then the number. */
+	do {
+		out->ack = get32(&flow->ack_high);
+		window = get32(&flow->last_window);
+	} while (out->ack != get32(&flow->ack_high));
+	out->window = window;
+	waits = get32(&flow->held) > 0 || seq_distance(out->ack, get32(&flow->released_ack)) > 0;
+	lowered = !(flags & FLOW_PEER_DONE) && window_field(CORE flow, out) != out->window;
+	return waits || lowered;
+}
+
 /* What leaves has been charged; `out` says what is held. */
 SUBPROGRAM int account_egress(WITH_CORE struct flow *flow, const struct segment *segment, __u64 now, struct outgoing *out)
 {
@@ -219,12 +254,12 @@ SUBPROGRAM int account_egress(WITH_CORE struct flow *flow, const struct segment 
 	/* A SYN's window is not scaled; the same window in the unit of those that follow. */
 	if (segment->flags & SYN)
 		set32(&flow->last_window, segment->window >> (get32(&flow->scale) & 15));
+	if (segment->timestamps && get32(&flow->tsval) != segment->tsval)
+		set32(&flow->tsval, segment->tsval);
+	if (segment->timestamps && get32(&flow->tsecr) != segment->tsecr)
+		set32(&flow->tsecr, segment->tsecr);
 	if (!daemon_lives(CORE now) && out->class != CLASS_NONE) {
-		/* Nobody grants anything: every window is TCP's own again. */
-		void_debt(CORE flow);
-		disengage(CORE flow);
-		advance(&flow->edge, edge_at(out, 1u << 30));
-		advance(&flow->released_ack, out->ack);
+		leave_to_tcp(CORE flow, out);
 		out->class = CLASS_NONE;
 	}
 	if (any_flag(flow, FLOW_ENGAGED))
@@ -233,8 +268,6 @@ SUBPROGRAM int account_egress(WITH_CORE struct flow *flow, const struct segment 
 		add64(&GATE->thinned, 1);
 		return DECIDE_DISCARD;
 	}
-	if (segment->timestamps && get32(&flow->tsval) != segment->tsval)
-		set32(&flow->tsval, segment->tsval);
 	if (out->class == CLASS_NONE) {
 		add64(&GATE->passed, 1);
 		return DECIDE_PASS;
@@ -264,6 +297,8 @@ SUBPROGRAM int account_egress(WITH_CORE struct flow *flow, const struct segment 
 	add32(&flow->held, 1);
 	out->first = __sync_fetch_and_add(&GATE->held, 1) == 0;
 	out->copy = split;
+	if (split)
+		out->ece = out->dsack = false;
 	return split ? DECIDE_SPLIT : DECIDE_HOLD;
 }
 

@@ -73,6 +73,8 @@ enum hold_what {
 #define FLOW_ECN_OFFERED (1u << 23)
 /* What we sent last was not answered: a one-way message, which sets nothing in motion. */
 #define FLOW_ONE_WAY (1u << 24)
+/* What our TCP sent last carried ECN-Echo. */
+#define FLOW_ECHOES (1u << 25)
 /* The entry belongs to a connection that has been seen. */
 #define FLOW_KNOWN (1u << 0)
 /* The sender is in congestion avoidance (PAC §III-C); in slow start otherwise. */
@@ -316,6 +318,10 @@ struct flow {
 	__u32 scale;
 	/* TSval of our last segment. */
 	__u32 tsval;
+	/* Its TSecr. */
+	__u32 tsecr;
+	/* Sequence number after what our TCP has sent. */
+	__u32 sent;
 	/* When the first duplicate ACK of the present recovery left our TCP: the low 32 bits of ns. */
 	__u32 hole_since;
 	/* Payload received since the flow last paused or was asked. */
@@ -399,6 +405,8 @@ struct outgoing {
 	bool data;
 	/* It repeats the acknowledgement number before it. */
 	bool repeated;
+	/* It reports a duplicate (RFC 2883), which no later ACK repeats. */
+	bool dsack;
 	/* It has left already, without a grant: this is its bare copy. */
 	bool copy;
 	/* Nothing else was held before it. */

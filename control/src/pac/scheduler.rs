@@ -29,9 +29,6 @@ use watch::Spare;
 
 const NONE: u32 = u32::MAX;
 
-/// A bare copy may wait this many times longer than an ACK: its sender has nothing outstanding, and so no timer.
-const COPY_PATIENCE: u64 = 10;
-
 /// A long turn is worth this part of the threshold.
 const TURNS: u64 = 4;
 
@@ -49,7 +46,7 @@ struct Held {
     ticket: u32,
 }
 
-/// Packets that have the same limits.
+/// Packets that are looked after in the same way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Age {
     /// Acknowledges data: the sender's timers run.
@@ -69,11 +66,6 @@ impl Age {
             Class::Request | Class::Handshake => Self::Request,
             _ => Self::Ack,
         }
-    }
-
-    /// The longest hold.
-    fn limit(self, rules: &Rules) -> Span {
-        if self == Self::Copy { rules.max_hold * COPY_PATIENCE } else { rules.max_hold }
     }
 }
 
@@ -211,7 +203,7 @@ impl Scheduler {
                 self.flush(rules, state.gate(), flow, id, now);
             }
             _ => {
-                self.drop_subsumed(rules, state.gate(), flow, id);
+                self.drop_subsumed(rules, state.gate(), flow, id, out.ece);
                 self.push(flow, id, packet, out, now);
                 self.wait(rules, flow, id);
             }
@@ -254,7 +246,7 @@ impl Scheduler {
             let &(slot, _) = self.ages[age as usize].front()?;
             Some(self.slots[slot as usize].since + span)
         };
-        let limit = Age::ALL.into_iter().filter_map(|age| after(age, age.limit(rules))).min();
+        let limit = Age::ALL.into_iter().filter_map(|age| after(age, rules.max_hold)).min();
         let Some(limit) = limit else { return (self.spares > 0).then_some(self.next_look) };
         let split = after(Age::Request, split_after(rules)).filter(|_| rules.credit);
         // What could not be split when its time came is looked at again a little later.
@@ -311,11 +303,13 @@ impl Scheduler {
     }
 
     /// Under exact credit a later packet says all that the flow's held bare ACKs say, and its grant is theirs.
-    fn drop_subsumed(&mut self, rules: &Rules, gate: &Gate, flow: &Flow, id: FlowId) {
+    fn drop_subsumed(&mut self, rules: &Rules, gate: &Gate, flow: &Flow, id: FlowId, echoes: bool) {
         while let Some(&FlowQueue { head, .. }) = self.flows.get(id.0 as usize).filter(|queue| queue.head != NONE) {
             let held = self.slots[head as usize];
-            let bare = held.out.class == Class::Ack && !held.out.data;
-            if !decision::governs(rules, gate, flow) || !bare || held.generation != flow.generation.get() {
+            if !decision::governs(rules, gate, flow)
+                || !held.out.is_repeated_by(echoes)
+                || held.generation != flow.generation.get()
+            {
                 break;
             }
             self.take_head(flow, id);
@@ -425,7 +419,7 @@ impl Scheduler {
     /// grant, and a bare copy of it stays in its place; else it is charged and gone.
     fn force_oldest<S: State>(&mut self, rules: &Rules, state: &S, now: Time) -> bool {
         self.drop_departed_ages();
-        let overdue = Age::ALL.into_iter().find_map(|age| self.oldest(age, age.limit(rules), now));
+        let overdue = Age::ALL.into_iter().find_map(|age| self.oldest(age, rules.max_hold, now));
         let Some((_, id, head)) = overdue else { return false };
         let Some(flow) = state.flow(id) else { return false };
         if self.can_split(rules, state.gate(), flow, head) {
@@ -479,7 +473,7 @@ impl Scheduler {
         self.tickets = self.tickets.wrapping_add(1);
         held.since = now;
         held.ticket = self.tickets;
-        held.out = Outgoing { class: Class::Ack, data: false, copy: true, ..held.out };
+        held.out = held.out.bare_copy();
         flow.flags.raise(flag::COPIED);
         self.ages[Age::Copy as usize].push_back((slot, self.tickets));
         self.stats.split += 1;
@@ -527,8 +521,8 @@ impl Scheduler {
         }
         let out = held.out.now(flow);
         // Not a copy, which has just been brought up to date: on Linux an ACK may have passed since.
-        let bare = out.class == Class::Ack && !out.data && !out.copy;
-        let overtaken = bare && out.ack.before(SeqNumber(flow.released_ack.get()));
+        let said = !out.copy && out.is_repeated_by(flow.flags.any(flag::ECHOES));
+        let overtaken = said && out.ack.before(SeqNumber(flow.released_ack.get()));
         let trigger = trigger(rules, gate, flow, &out);
         let says_nothing = held.out.copy && trigger.edge() == Some(SeqNumber(flow.edge.get()));
         if !current || overtaken || says_nothing {
@@ -577,8 +571,10 @@ impl Scheduler {
         let mut slot = queue.head;
         while slot != NONE {
             let held = self.slots[slot as usize];
-            let in_order = kept.last().is_none_or(|&last| held.out.ack.after(self.slots[last as usize].out.ack));
-            if in_order || held.out.data {
+            let last = kept.last().map(|&last| self.slots[last as usize].out);
+            let in_order = last.is_none_or(|last| held.out.ack.after(last.ack));
+            let own = held.out.data || held.out.dsack || last.is_some_and(|last| last.ece != held.out.ece);
+            if in_order || own {
                 kept.push(slot);
             } else {
                 self.slots[slot as usize].ticket = 0;

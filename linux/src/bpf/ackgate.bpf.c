@@ -168,7 +168,7 @@ static __always_inline void describe(const struct __sk_buff *skb, const struct o
 	held->window = out->window;
 	held->class = out->class;
 	held->bits = (out->ece ? HELD_ECE : 0) | (out->data ? HELD_DATA : 0) | (out->repeated ? HELD_REPEATED : 0) |
-		     (out->copy ? HELD_COPY : 0);
+		     (out->copy ? HELD_COPY : 0) | (out->dsack ? HELD_DSACK : 0);
 	held->shift = out->shift;
 }
 

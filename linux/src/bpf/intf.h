@@ -86,5 +86,7 @@ struct held {
 #define HELD_REPEATED 4
 /* The frame has left already; this is its copy, which becomes a bare ACK. */
 #define HELD_COPY 8
+/* The frame reports a duplicate. */
+#define HELD_DSACK 16
 
 #endif

@@ -119,6 +119,7 @@ impl Header {
                 data: bits & 2 != 0,
                 repeated: bits & 4 != 0,
                 copy: bits & 8 != 0,
+                dsack: bits & 16 != 0,
                 window: u16::from_ne_bytes([w0, w1]),
                 shift,
             },
@@ -144,7 +145,7 @@ mod tests {
         for field in [501_u16, 0x200a, 0x8100] {
             record.extend_from_slice(&field.to_ne_bytes());
         }
-        record.extend_from_slice(&[5, 15, 9, 0, 0, 0]);
+        record.extend_from_slice(&[5, 31, 9, 0, 0, 0]);
         let head = record.len();
         assert_eq!(head, 32, "struct held");
         record.extend_from_slice(b"abcpadding");
@@ -157,6 +158,7 @@ mod tests {
             data: true,
             repeated: true,
             copy: true,
+            dsack: true,
             window: 501,
             shift: 9,
         };
