@@ -268,6 +268,28 @@ impl Scheduler {
         }
     }
 
+    /// Forgets everything, unsent: somebody else has seen to it.
+    pub fn abandon<S: State>(&mut self, state: &S) {
+        self.drop_departed_ages();
+        while let Some(&(slot, _)) = self.ages.iter().find_map(VecDeque::front) {
+            let id = self.slots[slot as usize].flow;
+            let Some(flow) = state.flow(id) else { break };
+            let held = self.take_head(flow, id);
+            unhold(state.gate(), flow);
+            self.discard(held.packet);
+        }
+        for id in 0..self.flows.len() {
+            self.drop_spare(FlowId(id as u32));
+        }
+        // What was decided and not fetched. The copy that stays behind a split packet has just been discarded.
+        self.ready.retain_mut(|(action, _)| {
+            if let Action::Release(packet, _) = *action {
+                *action = Action::Discard(packet);
+            }
+            !matches!(action, Action::Split(..))
+        });
+    }
+
     fn push(&mut self, flow: &Flow, id: FlowId, packet: PacketId, out: Outgoing, now: Time) {
         self.tickets = self.tickets.wrapping_add(1);
         let held = Held {
