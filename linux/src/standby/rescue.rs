@@ -19,7 +19,7 @@ use crate::shared::Shared;
 use crate::sys;
 
 /// A rescue is spread over this time: window by window, what senders were kept from need not meet in the port's buffer.
-const SPREAD: Span = Span::millis(40);
+const SPREAD: Span = Span::millis(25);
 /// Time between two frames, at most: in 1 ms a port of 1 Gb/s sends more than what most buffers hold.
 const LONGEST_GAP: Span = Span::millis(1);
 /// Attempts at a frame that the device has no room for.
