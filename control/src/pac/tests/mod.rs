@@ -193,4 +193,5 @@ mod credit;
 mod evidence;
 mod holding;
 mod properties;
+mod standby;
 mod thinning;
