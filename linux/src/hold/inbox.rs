@@ -3,7 +3,7 @@
 use ackgate_control::policy::PacketId;
 use ackgate_control::segment::Edit;
 
-use super::{Arrival, Header, TAG_BEHIND};
+use super::{Arrival, Header, MAC_ADDRESSES};
 use crate::emitter::Emitter;
 use crate::frames::Frames;
 use crate::standby::Keeper;
@@ -22,7 +22,7 @@ impl Inbox {
     /// Takes in a header and the frame behind it.
     pub(super) fn take(&mut self, record: &[u8]) {
         let Some((header, frame)) = Header::split(record) else { return };
-        let mut buffer = [0; TAG_BEHIND + 4];
+        let mut buffer = [0; MAC_ADDRESSES + 4];
         let (head, rest) = header.whole(frame, &mut buffer);
         let packet = self.frames.insert(head, rest, header.is_renewable());
         if header.out.copy {

@@ -1,6 +1,6 @@
 //! Hold back-ends: how a frame gets from tc egress to the scheduler, and from there onto the wire.
 
-pub(crate) mod inbox;
+mod inbox;
 mod nfqueue;
 mod redirect;
 mod ring;
@@ -98,8 +98,8 @@ pub(crate) struct Header {
     pub(crate) tag: Option<[u8; 4]>,
 }
 
-/// Bytes that a VLAN tag belongs behind: two MAC addresses.
-pub(crate) const TAG_BEHIND: usize = 12;
+/// Bytes of the two MAC addresses that a frame begins with. A VLAN tag belongs behind them.
+pub(crate) const MAC_ADDRESSES: usize = 12;
 
 /// `HELD_MAGIC` of `intf.h`.
 const MAGIC: u16 = 0x88b5;
@@ -111,11 +111,11 @@ impl Header {
     }
 
     /// The frame as it is on the wire, in two parts: a tag that travelled beside it is back in its place.
-    pub(crate) fn whole<'a>(&self, frame: &'a [u8], buffer: &'a mut [u8; TAG_BEHIND + 4]) -> (&'a [u8], &'a [u8]) {
-        match (&self.tag, frame.split_at_checked(TAG_BEHIND)) {
+    pub(crate) fn whole<'a>(&self, frame: &'a [u8], buffer: &'a mut [u8; MAC_ADDRESSES + 4]) -> (&'a [u8], &'a [u8]) {
+        match (&self.tag, frame.split_at_checked(MAC_ADDRESSES)) {
             (Some(tag), Some((addresses, rest))) => {
-                buffer[..TAG_BEHIND].copy_from_slice(addresses);
-                buffer[TAG_BEHIND..].copy_from_slice(tag);
+                buffer[..MAC_ADDRESSES].copy_from_slice(addresses);
+                buffer[MAC_ADDRESSES..].copy_from_slice(tag);
                 (buffer, rest)
             }
             _ => (frame, &[]),

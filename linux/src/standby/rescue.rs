@@ -14,13 +14,13 @@ use super::unread::Unread;
 use super::vault::Vault;
 use crate::device::Device;
 use crate::error::Error;
-use crate::hold::{AllPackets, Copies, Header, TAG_BEHIND};
+use crate::hold::{AllPackets, Copies, Header, MAC_ADDRESSES};
 use crate::shared::Shared;
 use crate::sys;
 
-/// A rescue is spread over this time: window by window, what senders were kept from need not meet in the port's buffer.
+/// A rescue is spread over this time: what senders were kept from need not meet in the port's buffer.
 const SPREAD: Span = Span::millis(25);
-/// Time between two frames, at most: in 1 ms a port of 1 Gb/s sends more than what most buffers hold.
+/// Time between two frames, at most: in 1 ms a port of 1 Gb/s sends more than most buffers hold.
 const LONGEST_GAP: Span = Span::millis(1);
 /// Attempts at a frame that the device has no room for.
 const ATTEMPTS: u32 = 8;
@@ -132,13 +132,12 @@ impl Rescuer<'_> {
         });
         if let Elsewhere::Socket(socket) = &self.aid.elsewhere {
             let mut buffer = vec![0; sys::RECEIVE_BATCH * sys::RECEIVE_BYTES];
-            let each = |record: &[u8]| {
+            let mut each = |record: &[u8]| {
                 if let Some((header, bytes)) = Header::split(record).filter(|(header, _)| !header.is_renewable()) {
                     put_together(&header, bytes, &mut frame);
                     self.send(&mut frame);
                 }
             };
-            let mut each = each;
             while sys::receive_frames(socket, &mut buffer, &mut each).is_ok_and(|count| count > 0) {}
         }
     }
@@ -188,17 +187,18 @@ impl Rescuer<'_> {
     /// The connection's last ACK as TCP has it.
     fn write(&self, id: FlowId, flow: &Flow, word: &Word, frame: &mut Vec<u8>) -> bool {
         let Some(key) = self.shared.key(id) else { return false };
+        // What a `struct link` holds, and a tag that travels beside the frame.
         let mut link = [0; 28 + 4];
         match &self.aid.outlet {
             Outlet::Routed(_) => {
                 let protocol: [u8; 2] = if key.is_ipv4() { [0x08, 0x00] } else { [0x86, 0xdd] };
-                link[TAG_BEHIND..ETHERNET_HEADER].copy_from_slice(&protocol);
+                link[MAC_ADDRESSES..ETHERNET_HEADER].copy_from_slice(&protocol);
             }
             Outlet::Device(_) => {
                 let Some(known) = self.shared.link(id) else { return false };
-                let (addresses, rest) = known.head.split_at(TAG_BEHIND);
-                link[..TAG_BEHIND].copy_from_slice(addresses);
-                let mut at = TAG_BEHIND;
+                let (addresses, rest) = known.head.split_at(MAC_ADDRESSES);
+                link[..MAC_ADDRESSES].copy_from_slice(addresses);
+                let mut at = MAC_ADDRESSES;
                 if known.tag_protocol != 0 {
                     link[at..at + 2].copy_from_slice(&known.tag_protocol.to_be_bytes());
                     link[at + 2..at + 4].copy_from_slice(&known.tag.to_be_bytes());
@@ -211,8 +211,9 @@ impl Rescuer<'_> {
     }
 }
 
+/// Writes a held frame as it is on the wire into `frame`.
 fn put_together(header: &Header, bytes: &[u8], frame: &mut Vec<u8>) {
-    let mut buffer = [0; TAG_BEHIND + 4];
+    let mut buffer = [0; MAC_ADDRESSES + 4];
     let (head, rest) = header.whole(bytes, &mut buffer);
     frame.clear();
     frame.extend_from_slice(head);
