@@ -8,10 +8,12 @@
 //! 3. Waking up for every frame's worth of budget costs more CPU than it gains: budget is asked for in batches
 //!    ([`Options::batch`]), which delays a release by the time that a batch takes to arrive.
 //! 4. Stopping: the heartbeat is withdrawn first, so that nothing more is held; then the programs are taken off, and
-//!    what is held leaves. Dropping the guard does the same, hence a panic too. After a kill the links end with the
-//!    process and the frames it held are lost, as on a congested link: TCP sends the next ACK.
+//!    what is held leaves, and every window is TCP's own again. Dropping the guard does the same, hence a panic too.
+//! 5. Stopped by others (SIGSTOP, SIGKILL): the standby process does it (see [`crate::standby`]). When this one goes on it forgets
+//!    what it held, for that has left.
 
 use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
 
 use ackgate_control::decision::{self, Rules};
 use ackgate_control::pac::{Config, Scheduler, State, Stats};
@@ -23,18 +25,21 @@ use nix::sys::time::TimeSpec;
 use serde::Serialize;
 
 use crate::attach::{self, Attachment};
-use crate::datapath::{Datapath, Take};
+use crate::datapath::{Datapath, STALE, Take};
 use crate::device::{Claim, Device};
 use crate::error::Error;
 use crate::hold::{self, Arrival, Hold, NfQueue, Pair, Redirect, Ring};
 use crate::privilege;
+use crate::standby::{Keeper, Standby, Vault};
 use crate::sweep::{self, Sweeper};
 use crate::sys;
 
 /// Time between two signs of life; the programs lose patience after [`crate::datapath::STALE`].
-const HEARTBEAT: Span = Span::millis(50);
+const HEARTBEAT: Span = Span::millis(25);
 /// Sleep while a frame is counted as held that has not been read yet.
 const SOON: Span = Span::micros(50);
+/// Time between two looks at a rescue that is going on.
+const RESCUE: Span = Span::millis(1);
 /// A connection is a sender of now if it was charged or heard within this time.
 const ACTIVE: Span = Span::secs(1);
 
@@ -170,6 +175,8 @@ pub struct Summary {
     pub unacceptable: u64,
     /// Released frames that the device would not take.
     pub lost: u64,
+    /// Times that the daemon was stopped for so long that its standby acted in its place.
+    pub rescues: u64,
     /// Wake-ups of the daemon.
     pub wakeups: u64,
     /// CPU time of the daemon, s.
@@ -191,6 +198,9 @@ pub struct Guard {
     datapath: Datapath,
     attachment: Option<Attachment>,
     hold: Box<dyn Hold>,
+    standby: Standby,
+    /// Rescues that have been made up for.
+    rescues: u64,
     scheduler: Scheduler,
     sweeper: Sweeper,
     arrivals: Vec<Arrival>,
@@ -232,24 +242,32 @@ impl Guard {
             None => Take::Vanish,
         };
         let datapath = Datapath::load(&options.pac, take, false)?;
+        let rules: Rules = options.pac.clone().into();
+        let vault = Vault::new(options.pac.max_held);
+        let vault = Arc::new(vault.map_err(|source| Error::from_io("share memory with the standby process", source))?);
+        let keeper = Keeper::new(Arc::clone(&vault));
         let hold: Box<dyn Hold> = match pair {
-            Some(pair) => Box::new(Redirect::new(&device, &datapath, pair)?),
+            Some(pair) => Box::new(Redirect::new(&device, &datapath, pair, keeper)?),
             None if queue => Box::new(NfQueue::new(&device, &datapath)?),
-            None => Box::new(Ring::new(&device, &datapath)?),
+            None => Box::new(Ring::new(&device, &datapath, keeper)?),
         };
         let stats = options.bpf_stats.then(sys::RunTimeStats::enable).transpose();
         let stats = stats.map_err(|source| Error::from_io("have the kernel measure the programs", source))?;
         sys::precise_timers();
         let now = sys::now();
         datapath.shared().gate().heartbeat.set(now.0);
+        // Before there is anything to make up for, and without the links, which end with this process.
+        let standby = Standby::new(rules.clone(), &datapath, vault, hold.aid()?)?;
         let attachment = attach::attach(clsact, &device, &datapath)?;
         Ok(Self {
-            rules: options.pac.clone().into(),
+            rules,
             options,
             device,
             datapath,
             attachment: Some(attachment),
             hold,
+            standby,
+            rescues: 0,
             scheduler: Scheduler::default(),
             sweeper: Sweeper::default(),
             arrivals: Vec::new(),
@@ -275,6 +293,7 @@ impl Guard {
             if now >= self.next_sweep {
                 self.next_sweep = now + sweep::PERIOD;
                 self.sweeper.sweep(&self.rules, &self.datapath, now);
+                self.standby.replace(self.datapath.shared());
                 if !self.device.exists() {
                     return Err(Error::NoSuchDevice(self.device.name.clone()));
                 }
@@ -291,7 +310,13 @@ impl Guard {
 
     /// One round: takes in what is held, lets go what may leave.
     fn work(&mut self, now: Time) {
-        let Self { options, rules, datapath, hold, scheduler, arrivals, hold_times, .. } = self;
+        if self.standby.is_rescuing() {
+            return;
+        }
+        if self.standby.rescues() != self.rescues {
+            self.start_again();
+        }
+        let Self { options, rules, datapath, hold, standby, scheduler, arrivals, hold_times, .. } = self;
         let shared = datapath.shared();
         self.again = false;
         shared.gate().heartbeat.set(now.0);
@@ -303,7 +328,15 @@ impl Guard {
             if matches!(action, Action::Release(..) | Action::Split(..)) {
                 hold_times.saturating_record((waited.0 / 1000).max(1));
             }
+            if standby.rescues() != self.rescues {
+                hold.withdraw();
+                return;
+            }
             carry_out(action, hold.as_mut());
+        }
+        if standby.rescues() != self.rescues {
+            hold.withdraw();
+            return;
         }
         hold.flush();
         let gate = shared.gate();
@@ -315,8 +348,29 @@ impl Guard {
         }
     }
 
+    /// This process did not run for so long that the standby has acted in its place: all that was held has left.
+    fn start_again(&mut self) {
+        let Self { rules, datapath, hold, standby, scheduler, arrivals, .. } = self;
+        tracing::warn!("this process was stopped for more than {STALE}; all that was held has left meanwhile");
+        self.rescues = standby.rescues();
+        let shared = datapath.shared();
+        hold.withdraw();
+        hold.collect(arrivals);
+        for arrival in arrivals.drain(..) {
+            scheduler.enqueue(rules, shared, arrival.flow, arrival.packet, arrival.out, arrival.time);
+        }
+        scheduler.abandon(shared);
+        while let Some((action, _)) = scheduler.poll(rules, shared, sys::now()) {
+            carry_out(action, hold.as_mut());
+        }
+        hold.flush();
+    }
+
     /// When to wake up although nobody calls.
     fn wake_time(&self, now: Time) -> Time {
+        if self.standby.is_rescuing() {
+            return now + RESCUE;
+        }
         let unread = self.datapath.shared().gate().held.get() > self.scheduler.held() as u64;
         let soon = if self.again {
             now
@@ -401,6 +455,7 @@ impl Guard {
             rewritten: gate.rewritten.get(),
             unacceptable: gate.unacceptable.get(),
             lost: self.hold.lost(),
+            rescues: self.rescues,
             wakeups: self.wakeups,
             daemon_cpu_s,
             peak_rss_kb,
@@ -427,6 +482,7 @@ impl Guard {
             carry_out(action, self.hold.as_mut());
         }
         self.hold.flush();
+        self.standby.hand_back(self.datapath.shared());
     }
 }
 

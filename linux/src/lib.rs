@@ -28,6 +28,7 @@ mod emitter;
 mod frames;
 mod limits;
 mod skel;
+mod standby;
 mod sweep;
 mod sys;
 
