@@ -126,6 +126,23 @@ fn every_scheme_moves_every_byte_and_leaves_nothing() {
 }
 
 #[test]
+fn every_scheme_leaves_checksums_right() {
+    let Some(world) = World::new() else { return };
+    world.sum_up_in_software();
+    for (name, make) in SCHEMES {
+        let choice = attach::Choice::Auto;
+        let (summary, _) = world.hosted(Place::Receiver, options(DEVICE, choice), make, || {
+            world.hosted(Place::Sender, options(SENDER_DEVICE, choice), make, || {
+                both_ways(&world, RECEIVER_V4, SENDER_V4);
+                both_ways(&world, RECEIVER_V6, SENDER_V6);
+            })
+        });
+        assert_eq!(world.checksum_errors(), 0, "{name}: {summary:?}");
+        assert!(summary.arrivals > 0 && (summary.edited > 0 || name == "shaper" || name == "pac-letter"), "{name}");
+    }
+}
+
+#[test]
 fn tagged_frames_keep_their_tags() {
     let Some(world) = World::new() else { return };
     let key = FlowKey { vlan: 7, ..flow_key(9) };

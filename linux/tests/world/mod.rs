@@ -199,6 +199,24 @@ impl World {
         self.receiver(|| send(DEVICE, frames));
     }
 
+    /// Has both hosts sum up every segment before it leaves, so that the other one checks it.
+    pub(crate) fn sum_up_in_software(&self) {
+        self.receiver(|| leave_nothing_to_the_card(DEVICE));
+        self.sender(|| leave_nothing_to_the_card(SENDER_DEVICE));
+    }
+
+    /// Segments that arrived at either host with a wrong checksum.
+    pub(crate) fn checksum_errors(&self) -> u64 {
+        let errors = || {
+            let snmp = std::fs::read_to_string("/proc/thread-self/net/snmp").unwrap();
+            let mut tcp = snmp.lines().filter_map(|line| line.strip_prefix("Tcp: ")).map(|line| line.split(' '));
+            let (mut names, mut values) = (tcp.next().unwrap(), tcp.next().unwrap());
+            let at = names.position(|name| name == "InCsumErrors").unwrap();
+            values.nth(at).unwrap().parse::<u64>().unwrap()
+        };
+        self.receiver(errors) + self.sender(errors)
+    }
+
     /// Begins to listen on a host's device.
     pub(crate) fn capture(&self, place: Place) -> Capture {
         match place {
@@ -256,6 +274,27 @@ impl Capture {
             }
         }
     }
+}
+
+/// `ETHTOOL_STXCSUM` (include/uapi/linux/ethtool.h): segmentation offload goes with it.
+fn leave_nothing_to_the_card(device: &str) {
+    #[repr(C)]
+    struct Value {
+        command: u32,
+        data: u32,
+    }
+    const STXCSUM: u32 = 0x17;
+    const SIOCETHTOOL: libc::c_ulong = 0x8946;
+    let mut value = Value { command: STXCSUM, data: 0 };
+    // SAFETY: an all-zero ifreq is valid.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    for (to, from) in request.ifr_name.iter_mut().zip(device.bytes()) {
+        *to = from.cast_signed();
+    }
+    request.ifr_ifru.ifru_data = (&raw mut value).cast();
+    // SAFETY: the request names a device and points at a command that is alive during the call.
+    let done = unsafe { libc::ioctl(packet_socket().as_raw_fd(), SIOCETHTOOL as _, &raw mut request) };
+    assert_eq!(done, 0, "{}", io::Error::last_os_error());
 }
 
 fn packet_socket() -> OwnedFd {
