@@ -26,6 +26,7 @@ pub mod host;
 pub mod load;
 pub mod privilege;
 pub mod route;
+pub mod rto;
 pub mod shared;
 
 mod emitter;
