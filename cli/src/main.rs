@@ -6,6 +6,7 @@ mod exit;
 mod lab;
 mod load;
 mod reproduce;
+mod rto;
 mod run;
 mod sim;
 mod stop;
@@ -38,6 +39,9 @@ enum Command {
     /// A testbed in network namespaces: senders, a shallow-buffered switch, a receiver. Needs root.
     #[command(subcommand)]
     Lab(lab::Command),
+    /// The floor of this host's retransmission timeout: lower it, see what holds, put it back.
+    #[command(subcommand)]
+    Rto(rto::Command),
     /// The network in software: runs scenarios and sweeps.
     #[command(subcommand)]
     Sim(sim::Command),
@@ -52,6 +56,7 @@ fn main() -> ExitCode {
         Command::Doctor(arguments) => doctor::run(&arguments),
         Command::Load(command) => load::run(command),
         Command::Lab(command) => lab::run(command),
+        Command::Rto(command) => rto::run(&command),
         Command::Sim(command) => sim::run(command),
         Command::Reproduce(arguments) => reproduce::run(&arguments),
     };
