@@ -51,6 +51,9 @@ __all__ = [
     "to_toml",
 ]
 
+_MOST_THREADS = 65_536
+_MOST_TASKS = 1_000_000
+
 
 def run(
     scenario: ScenarioLike,
@@ -80,7 +83,16 @@ def run(
     understood = understand(scenario, changes)
     if scheme is None:
         return Result(_native.run(understood, flows, series))
-    return Result(_native.run_with(understood, scheme, flows, series))
+
+    def make(receiver: int) -> Scheme:
+        made = scheme(receiver)
+        if not isinstance(made, Scheme):
+            raise TypeError(f"scheme({receiver}) made {made!r}: expected an object of a class derived from ackgate.Scheme")
+        return made
+
+    if not callable(scheme):
+        raise TypeError(f"scheme is {scheme!r}: expected a class derived from ackgate.Scheme, or a function that makes one")
+    return Result(_native.run_with(understood, make, flows, series))
 
 
 def flows(
@@ -135,10 +147,10 @@ def sweep(
         RunError: A run has no result.
     """
     understood = understand(scenario, changes)
-    varied: list[tuple[str, str | list[str]]] = [
-        (key, values if isinstance(values, str) else [toml(value, key) if not isinstance(value, str) else value for value in values])
-        for key, values in vary.items()
-    ]
+    varied = [_varied(key, values) for key, values in vary.items()]
+    _check_number("seeds", seeds, 2**32 - 1)
+    _check_number("threads", threads, _MOST_THREADS)
+    _check_number("tasks", tasks, _MOST_TASKS)
     if engine is None:
         _without_engine(folder, tasks, engine_options)
         with bar(progress, "sweep") as update:
@@ -147,6 +159,22 @@ def sweep(
         raise SweepError("an engine keeps its rows in a folder: say folder=..., not out=...")
     work = _native.Work.sweep(understood, varied, seeds)
     return Sweep(_on_engine(engine, work, folder, tasks, threads, engine_options, progress, "sweep").collect())
+
+
+def _varied(key: str, values: str | Iterable[Any]) -> tuple[str, str | list[str]]:
+    """A key and its values: text as it is, each other value as TOML writes it."""
+    if not isinstance(key, str):
+        raise SweepError(f"vary: key {key!r} is not a string")
+    if isinstance(values, str):
+        return key, values
+    if not isinstance(values, Iterable):
+        raise SweepError(f"vary {key}: {values!r} is neither a list nor text such as \"1,2,4..256\"")
+    return key, [value if isinstance(value, str) else toml(value, key) for value in values]
+
+
+def _check_number(name: str, number: int, most: int) -> None:
+    if not isinstance(number, int) or not 0 <= number <= most:
+        raise SweepError(f"{name} = {number!r}: must be a whole number from 0 to {most}")
 
 
 def _without_engine(folder: object, tasks: int, options: object) -> None:
@@ -222,6 +250,8 @@ def reproduce(
         RunError: A run has no result.
     """
     place = Path(out)
+    _check_number("threads", threads, _MOST_THREADS)
+    _check_number("tasks", tasks, _MOST_TASKS)
     if engine is None:
         _without_engine(folder, tasks, engine_options)
         with bar(progress, "reproduce") as update:

@@ -4,6 +4,25 @@ from collections.abc import Callable
 from os import PathLike
 from typing import Any, final
 
+__all__ = [
+    "BUILD",
+    "FlowStream",
+    "Folder",
+    "Outcome",
+    "Rows",
+    "Scenario",
+    "Segment",
+    "Table",
+    "Work",
+    "experiments",
+    "keys",
+    "reproduce",
+    "run",
+    "run_task",
+    "run_with",
+    "sweep",
+]
+
 BUILD: str
 
 @final

@@ -150,14 +150,15 @@ pub(crate) struct FlowStream {
 #[pymethods]
 impl FlowStream {
     #[new]
-    fn new(py: Python<'_>, scenario: &Scenario, rows: usize) -> PyResult<Self> {
+    fn new(py: Python<'_>, scenario: &Scenario, rows: i64) -> PyResult<Self> {
         let refused = |error| error::scenario(py, &error);
         let understood = scenario.document.scenario().map_err(refused)?;
         let provenance = Provenance::new(BUILD, &scenario.document, &[], 1).map_err(refused)?;
         let schema = schema(&frame(&[]), &provenance);
-        if !(1..=MAX_ROWS).contains(&rows) {
-            return Err(PyValueError::new_err(format!("rows = {rows}: pieces have 1 to {MAX_ROWS} rows")));
-        }
+        let rows = usize::try_from(rows)
+            .ok()
+            .filter(|rows| (1..=MAX_ROWS).contains(rows))
+            .ok_or_else(|| PyValueError::new_err(format!("rows = {rows}: pieces have 1 to {MAX_ROWS} rows")))?;
         let reader = Reader::start(understood, rows, schema.clone());
         Ok(Self { reader: Mutex::new(Some(reader)), schema, provenance })
     }

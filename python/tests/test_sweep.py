@@ -77,7 +77,13 @@ def _hash(text: str) -> int:
     [
         ({"vary": {"senders": []}}, "no values"),
         ({"vary": {"senders": "8..1"}}, "runs downwards"),
+        ({"vary": {"senders": 5}}, "neither a list nor text"),
+        ({"vary": {3: [1]}}, "is not a string"),
         ({"vary": {"senders": [1]}, "seeds": 0}, "at least 1"),
+        ({"vary": {"senders": [1]}, "seeds": -1}, "whole number from 0"),
+        ({"vary": {"senders": [1]}, "seeds": 2**40}, "whole number from 0"),
+        ({"vary": {"senders": [1]}, "threads": -1}, "whole number from 0"),
+        ({"vary": {"senders": range(1, 10**6)}}, "more than 100000 points"),
         ({"vary": {"senders": [1, 1]}}, "the same scenario"),
         ({"vary": {"senders": [1]}, "engine": "pigeons"}, "not known"),
         ({"vary": {"senders": [1]}, "engine": "ray"}, "folder"),
