@@ -2,6 +2,7 @@
 
 mod demo;
 mod doctor;
+mod engine;
 mod exit;
 mod lab;
 mod load;
@@ -16,6 +17,9 @@ mod units;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+
+/// Version of the program and the commit that it was built from.
+const BUILD: &str = env!("ACKGATE_BUILD");
 
 /// Ends TCP incast: holds and releases ACKs at the receiver so that bursts never overflow the switch.
 #[derive(Parser)]
