@@ -364,12 +364,14 @@ impl Scheduler {
     /// The flow whose turn it is: the first of the highest level, or the one that would else wait for too long. Flows that
     /// have outgrown their level sink on the way.
     fn front(&mut self, rules: &Rules, state: &impl State, now: Time) -> Option<FlowId> {
-        let (ages, patience) = if rules.credit {
-            (&[Age::Request][..], rules.max_hold.0 / 4)
+        // Well before the limit, at which they would leave whether there is room or not.
+        let part = |part: u64| Span(rules.max_hold.0 / part);
+        let ages = if rules.credit {
+            [(Age::Request, part(4)), (Age::Copy, part(2))]
         } else {
-            (&[Age::Ack, Age::Request][..], rules.max_hold.0 / 3)
+            [(Age::Ack, part(3)), (Age::Request, part(3))]
         };
-        let overdue = ages.iter().filter_map(|&age| self.oldest(age, Span(patience), now));
+        let overdue = ages.into_iter().filter_map(|(age, patience)| self.oldest(age, patience, now));
         if let Some((_, id, _)) = overdue.min_by_key(|&(since, ..)| since) {
             return Some(id);
         }
