@@ -374,13 +374,14 @@ fn in_a_crowd_nothing_is_held_for_longer_than_was_said() {
     let report = report(
         r#"
 senders = 4000
-rounds = 3
+rounds = 5
 time_limit = "30s"
 scheme = "credit"
 pac.max_hold = "100ms"
 tcp.cc = "cubic"
 tcp.sack = true
 tcp.rack = true
+tcp.probe_ack_delay = "200ms"
 tcp.timestamps = true
 tcp.initial_window = 10
 workload = { kind = "rounds", volume = "64KB", direction = "pull", connections = "persistent", start_jitter = "20us" }
