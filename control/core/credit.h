@@ -22,7 +22,7 @@
  *
  * DESIGN NOTES
  * 1. Two segments per grant: one alone meets the receiver's delayed ACK (40 ms on Linux), and a sender never uses segments larger
- *    than half the largest window that it has seen.
+ *    than half the largest window that it has seen. One where the crowd is so large that its turn takes longer than that anyway.
  * 2. The window field counts in units of 1 << scale from the acknowledgement number. Edges are rounded up to it: down would be a
  *    retraction, or leave less than two segments; what that adds is charged. Where a unit is larger than a segment (scales above
  *    10) the rounding would be most of the window.
@@ -102,6 +102,16 @@ INLINE __u64 together(WITH_CORE const struct flow *flow, __u64 flows)
 	return min_u64(threshold, holds + max_u64(max_u64(holds / 2, rate * HOST_DELAY >> 20), flows * QUANTUM));
 }
 
+/* Segments of the least grant; one where two for every flow would take longer than half of what anything may wait, for in a round
+ * that begins all wait at once. */
+INLINE __u32 least_segments(WITH_CORE const struct flow *flow)
+{
+	__u64 all = get64(&GATE->crowd) * flow_wire(flow, LEAST_SEGMENTS * get32(&flow->mss));
+	__u64 rate = link_rate(CORE_ALONE);
+
+	return rate > 0 && all > (rate * SETTINGS->max_hold) >> 21 ? 1 : LEAST_SEGMENTS;
+}
+
 /* The flow's share as payload bytes, in whole segments. On long paths the memory of the crowd counts: what has been granted
  * there cannot be taken back for a round trip. */
 INLINE __u32 share(WITH_CORE const struct flow *flow)
@@ -117,7 +127,7 @@ INLINE __u32 share(WITH_CORE const struct flow *flow)
 	else
 		part = min_u64(threshold / min_u64(flows, turns), turn(CORE_ALONE) / crowd);
 	payload = part * mss / (mss + get32(&flow->header));
-	return min_u64(max_u64(payload / mss, LEAST_SEGMENTS) * mss, 1u << 30);
+	return min_u64(max_u64(payload / mss, least_segments(CORE flow)) * mss, 1u << 30);
 }
 
 INLINE bool crowded(WITH_CORE const struct flow *flow)

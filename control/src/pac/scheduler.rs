@@ -387,8 +387,9 @@ impl Scheduler {
     /// The flow whose turn it is: the first of the highest level, or the one that would else wait for too long. Flows that
     /// have outgrown their level sink on the way.
     fn front(&mut self, rules: &Rules, state: &impl State, now: Time) -> Option<FlowId> {
-        let (ages, part) = if rules.credit { (&[Age::Request][..], 4) } else { (&[Age::Ack, Age::Request][..], 3) };
-        let overdue = ages.iter().filter_map(|&age| self.oldest(age, Span(self.limit(age).0 / part), now));
+        // Well before the limit, at which they would leave whether there is room or not.
+        let ages = if rules.credit { [(Age::Request, 4), (Age::Copy, 2)] } else { [(Age::Ack, 3), (Age::Request, 3)] };
+        let overdue = ages.into_iter().filter_map(|(age, part)| self.oldest(age, Span(self.limit(age).0 / part), now));
         if let Some((_, id, _)) = overdue.min_by_key(|&(since, ..)| since) {
             return Some(id);
         }

@@ -115,7 +115,7 @@ impl Standby {
         // safe to use after a fork.
         let forked = unsafe { fork() };
         if let Ok(ForkResult::Child) = forked {
-            let watch = std::panic::AssertUnwindSafe(|| watch(&self.rescuer(shared), orders, alive));
+            let watch = std::panic::AssertUnwindSafe(|| watch(&self.rescuer(shared), &orders));
             let ended = std::panic::catch_unwind(watch);
             // SAFETY: ends this process at once, without what the daemon's own end would do.
             unsafe { libc::_exit(i32::from(ended.is_err())) };
@@ -136,9 +136,8 @@ impl Drop for Process {
     }
 }
 
-/// The life of the standby.
-fn watch(rescuer: &Rescuer<'_>, orders: OwnedFd, alive: OwnedFd) {
-    drop(alive);
+/// The life of the standby. It closes its own copy of the other end of `orders`, with all that is the daemon's.
+fn watch(rescuer: &Rescuer<'_>, orders: &OwnedFd) {
     // Out of the terminal's process group: Ctrl-Z stops the daemon alone.
     let _ = setpgid(Pid::from_raw(0), Pid::from_raw(0));
     sys::name_this_process(c"ackgate-standby");
@@ -154,7 +153,7 @@ fn watch(rescuer: &Rescuer<'_>, orders: OwnedFd, alive: OwnedFd) {
         // Nobody beats while a guard is taken off: what is held leaves then.
         let due = if beat == 0 || beat == last { now + STALE } else { Time(beat) + STALE + Span(1) };
         if now < due {
-            if is_gone(&orders, due.since(now)) {
+            if is_gone(orders, due.since(now)) {
                 gate.heartbeat.set(0);
                 vault.begin();
                 if beat == last {
