@@ -1,19 +1,23 @@
 //! `ackgate run`: guards an interface in the foreground until Ctrl-C.
 
-use std::io::{self, IsTerminal, Write};
+mod output;
+mod wait;
+
 use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use crate::units::{parse_bytes, parse_rate, parse_time};
 use ackgate_control::pac::{self, Config};
 use ackgate_control::units::{Span, Time};
-use ackgate_linux::{Guard, Options, Outcome, Snapshot, Summary};
+use ackgate_linux::{Error, Guard, Notice, Options, Outcome, Snapshot, Summary};
 use ackgate_linux::{attach, hold, route};
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 
 use crate::exit::Refused;
 use crate::stop;
+use output::{Output, Wait};
 
 /// What decides when an ACK may leave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
@@ -141,11 +145,17 @@ pub(crate) struct Arguments {
     #[arg(long, value_enum, default_value = "auto")]
     attach: AttachChoice,
 
+    /// Wait for the interface where it is not there or down, also when it goes and comes back later. Without it: refuse to
+    /// start, and end with exit code 1.
+    #[arg(long)]
+    wait: bool,
+
     /// Have the kernel measure the BPF programs' run time per packet, which itself costs a little.
     #[arg(long)]
     bpf_stats: bool,
 
-    /// Print one JSON object per line: `ready`, a `sample` each second, and at the end a `summary`.
+    /// Print one JSON object per line: `ready`, a `sample` each second, a `notice` of what is out of order, and at the end a
+    /// `summary`.
     #[arg(long)]
     json: bool,
 }
@@ -158,28 +168,57 @@ enum Event<'a> {
     Ready { device: &'a str, guard: Policy, buffer: u64, rate_mbps: Option<u64>, hold: &'a str },
     /// How things stand; counters count from the start.
     Sample(Snapshot),
+    /// Something is out of order; the text says what, and what to do.
+    Notice {
+        #[serde(flatten)]
+        notice: &'a Notice,
+        text: String,
+    },
     /// The guard is off.
     Summary(&'a Summary),
 }
 
-/// Guards until SIGINT or SIGTERM.
+/// Guards until SIGINT, SIGTERM or SIGHUP.
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
-    let stop = stop::descriptor()?;
-    let place = Place::choose(arguments)?;
-    let options = options(arguments, &place)?;
-    let mut guard = Guard::start(options)?;
+    let stop = stop::of_a_guard()?;
     let mut screen = Screen::new(arguments.json);
-    screen.ready(arguments, &place, guard.back_end())?;
-    let mut next = ackgate_linux::now();
-    loop {
-        next += Span::secs(1);
-        match guard.run(next.max(ackgate_linux::now()), stop.as_fd())? {
-            Outcome::Deadline => screen.sample(guard.snapshot(), next)?,
-            Outcome::Stopped => break,
+    let done = loop {
+        let place = Place::choose(arguments)?;
+        let options = options(arguments, &place)?;
+        let started = if arguments.wait { wait::start(&options, &stop)? } else { Some(Guard::start(options)?) };
+        let Some(guard) = started else { break Ok(()) };
+        match guard_until_stopped(guard, &stop, arguments, &place, &mut screen) {
+            Err(gone @ Error::Gone(_)) if arguments.wait => output::say(&gone.to_string()),
+            done => break done,
         }
-    }
+    };
+    let written = screen.output.finish();
+    done?;
+    written
+}
+
+/// Guards until `stop` is readable, or until there is nothing to guard any more.
+fn guard_until_stopped(
+    mut guard: Guard,
+    stop: &UnixStream,
+    arguments: &Arguments,
+    place: &Place,
+    screen: &mut Screen,
+) -> Result<(), Error> {
+    screen.ready(arguments, place, guard.back_end());
+    let mut next = ackgate_linux::now();
+    let end = loop {
+        next += Span::secs(1);
+        match guard.run(next.max(ackgate_linux::now()), stop.as_fd()) {
+            Ok(Outcome::Deadline) => screen.sample(guard.snapshot(), next),
+            Ok(Outcome::Stopped) => break Ok(()),
+            Err(error) => break Err(error),
+        }
+        guard.notices().iter().for_each(|notice| screen.notice(notice));
+    };
     let summary = guard.stop();
-    screen.summary(&place, &summary)
+    screen.summary(place, &summary);
+    end
 }
 
 /// The interface and the port in front of it: what was said, or what this host says.
@@ -280,15 +319,17 @@ struct Screen {
     json: bool,
     live: bool,
     last: (Time, Snapshot),
+    output: Output,
 }
 
 impl Screen {
     fn new(json: bool) -> Self {
         let last = (ackgate_linux::now(), Snapshot::default());
-        Self { json, live: !json && io::stdout().is_terminal(), last }
+        let output = Output::new();
+        Self { json, live: !json && output.is_terminal(), last, output }
     }
 
-    fn ready(&mut self, arguments: &Arguments, place: &Place, back_end: &str) -> anyhow::Result<()> {
+    fn ready(&mut self, arguments: &Arguments, place: &Place, back_end: &str) {
         if self.json {
             return self.event(&Event::Ready {
                 device: &place.device,
@@ -299,60 +340,59 @@ impl Screen {
             });
         }
         let told = place.told(arguments.buffer);
-        Ok(writeln!(io::stdout(), "guarding {told}, hold back-end {back_end}; Ctrl-C stops")?)
+        self.output.write(&format!("guarding {told}, hold back-end {back_end}; Ctrl-C stops\n"), Wait::Never);
     }
 
-    fn sample(&mut self, now: Snapshot, time: Time) -> anyhow::Result<()> {
+    fn sample(&mut self, now: Snapshot, time: Time) {
         if self.json {
             return self.event(&Event::Sample(now));
         }
         let (before, last) = self.last;
         let elapsed = time.since(before).0.max(1);
-        let rate = u128::from(now.released - last.released) * 1_000_000_000 / u128::from(elapsed);
+        let rate = u128::from(now.released.saturating_sub(last.released)) * 1_000_000_000 / u128::from(elapsed);
         self.last = (time, now);
         let line = format!(
             "{:>5} senders  {:>9} of {} bytes in flight  {:>5} held  {rate:>7} released/s",
             now.senders, now.in_flight, now.threshold, now.held
         );
-        let mut out = io::stdout().lock();
-        if self.live {
-            write!(out, "\r{line}\x1b[K")?
-        } else {
-            writeln!(out, "{line}")?
-        }
-        Ok(out.flush()?)
+        let text = if self.live { format!("\r{line}\x1b[K") } else { format!("{line}\n") };
+        self.output.write(&text, Wait::Never);
     }
 
-    fn summary(&mut self, place: &Place, summary: &Summary) -> anyhow::Result<()> {
+    fn notice(&mut self, notice: &Notice) {
+        if self.json {
+            return self.event(&Event::Notice { notice, text: notice.to_string() });
+        }
+        if self.live {
+            self.output.write("\n", Wait::Never);
+        }
+        output::say(&notice.to_string());
+    }
+
+    fn summary(&mut self, place: &Place, summary: &Summary) {
         if self.json {
             return self.event(&Event::Summary(summary));
         }
-        let mut out = io::stdout().lock();
-        if self.live {
-            writeln!(out)?;
-        }
         let Summary { released, forced, passed, held_max, hold_us, .. } = summary;
-        writeln!(
-            out,
-            "{} is as it was. {passed} segments passed at once, {released} were held ({held_max} at most at once,",
-            place.device
-        )?;
-        writeln!(
-            out,
-            "for {} us in the median, {} us at the 99th percentile), {forced} of them as long as allowed.",
-            hold_us.p50, hold_us.p99
-        )?;
+        let mut text = format!(
+            "{}{} is no longer guarded. {passed} segments passed at once. {released} were held, {held_max} at most at the same \
+             time, for\n{} us in the median and {} us at the 99th percentile; {forced} of them left because the longest hold was \
+             over.\n",
+            if self.live { "\n" } else { "" },
+            place.device,
+            hold_us.p50,
+            hold_us.p99
+        );
         let programs = [("ingress", summary.bpf_ingress), ("egress", summary.bpf_egress)];
         for (name, cost) in programs.iter().filter_map(|(name, cost)| cost.map(|cost| (name, cost))) {
-            writeln!(out, "The {name} program took {} ns per packet.", cost.ns_per_packet)?;
+            text += &format!("The {name} program took {} ns per packet.\n", cost.ns_per_packet);
         }
-        Ok(())
+        self.output.write(&text, Wait::Briefly);
     }
 
-    fn event(&self, event: &Event<'_>) -> anyhow::Result<()> {
-        let mut out = io::stdout().lock();
-        serde_json::to_writer(&mut out, event)?;
-        writeln!(out)?;
-        Ok(out.flush()?)
+    fn event(&mut self, event: &Event<'_>) {
+        let wait = if matches!(event, Event::Summary(_)) { Wait::Briefly } else { Wait::Never };
+        let line = serde_json::to_string(event).expect("numbers and text are JSON");
+        self.output.write(&(line + "\n"), wait);
     }
 }

@@ -61,8 +61,8 @@ impl Datapath {
         let rodata = open.maps.rodata_data.as_deref_mut().expect("the programs have settings");
         rodata.settings = settings(config, take, fixed_time);
         let queue = take == Take::Queue;
-        open.progs.must_wait.set_autoload(queue);
-        open.progs.egress_window.set_autoload(queue);
+        open.progs.ackgate_wait.set_autoload(queue);
+        open.progs.ackgate_window.set_autoload(queue);
         let skel = load(WHAT, open)?;
 
         let duplicate = |map: &libbpf_rs::MapMut<'_>| MapHandle::try_from(map).map_err(failed);
@@ -75,9 +75,9 @@ impl Datapath {
         shared.gate().threshold.set(fresh.threshold.get());
         shared.gate().cap.set(fresh.cap.get());
         Ok(Self {
-            ingress: program(&skel.progs.ingress)?,
-            egress: program(if queue { &skel.progs.egress_window } else { &skel.progs.egress })?,
-            must_wait: queue.then(|| program(&skel.progs.must_wait)).transpose()?,
+            ingress: program(&skel.progs.ackgate_ingress)?,
+            egress: program(if queue { &skel.progs.ackgate_window } else { &skel.progs.ackgate_egress })?,
+            must_wait: queue.then(|| program(&skel.progs.ackgate_wait)).transpose()?,
             ring: duplicate(&skel.maps.ring)?,
             flow_ids: duplicate(&skel.maps.flow_ids)?,
             free_ids: duplicate(&skel.maps.free_ids)?,

@@ -5,10 +5,10 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener};
 use std::time::Duration;
 
-use nix::net::if_::{if_indextoname, if_nametoindex};
+use nix::net::if_::if_nametoindex;
 
 use crate::error::Error;
-use crate::sys;
+use crate::sys::interface;
 
 /// `ARPHRD_ETHER` and `ARPHRD_LOOPBACK`: frames that start with an Ethernet header.
 const ETHERNET: u16 = 1;
@@ -36,7 +36,7 @@ impl Device {
         let missing = || Error::NoSuchDevice(name.to_owned());
         let index = if_nametoindex(name).map_err(|_| missing())?;
         let index = i32::try_from(index).map_err(|_| missing())?;
-        match sys::hardware_type(name).map_err(|_| missing())? {
+        match interface::hardware_type(name).map_err(|_| missing())? {
             ETHERNET => Ok(Self { name: name.to_owned(), index }),
             LOOPBACK => Err(Error::Unfit {
                 device: name.to_owned(),
@@ -46,10 +46,22 @@ impl Device {
         }
     }
 
-    /// Whether the interface is still there.
+    /// Whether the interface is still in this network namespace, under whatever name.
     #[must_use]
     pub fn exists(&self) -> bool {
-        if_indextoname(self.index.cast_unsigned()).is_ok()
+        interface::exists(self.index.cast_unsigned())
+    }
+
+    /// Refuses an interface that is not set up.
+    ///
+    /// # Errors
+    /// [`Error::Down`], or [`Error::NoSuchDevice`] when it has gone meanwhile.
+    pub fn require_up(&self) -> Result<(), Error> {
+        match interface::is_up(&self.name) {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(Error::Down(self.name.clone())),
+            Err(_) => Err(Error::NoSuchDevice(self.name.clone())),
+        }
     }
 
     /// Claims the interface for this process. The claim ends with the returned value, or with the process, however that

@@ -27,6 +27,7 @@ use crate::datapath::{Datapath, Take};
 use crate::device::{Claim, Device};
 use crate::error::Error;
 use crate::hold::{self, Arrival, Hold, NfQueue, Pair, Redirect, Ring};
+use crate::neighbours::{Neighbours, Notice, Seen};
 use crate::privilege;
 use crate::sweep::{self, Sweeper};
 use crate::sys;
@@ -199,6 +200,8 @@ pub struct Guard {
     wakeups: u64,
     /// The budget that was asked for came before the wish was out.
     again: bool,
+    neighbours: Neighbours,
+    notices: Vec<Notice>,
     _stats: Option<sys::RunTimeStats>,
     _claim: Claim,
 }
@@ -212,6 +215,7 @@ impl Guard {
         options.pac.validate().map_err(|error| Error::Settings(error.to_string()))?;
         let device = Device::find(&options.device)?;
         privilege::require()?;
+        device.require_up()?;
         let claim = device.claim()?;
         let clsact = match options.attach {
             attach::Choice::Auto => !attach::kernel_has_tcx(),
@@ -243,7 +247,12 @@ impl Guard {
         let now = sys::now();
         datapath.shared().gate().heartbeat.set(now.0);
         let attachment = attach::attach(clsact, &device, &datapath)?;
+        let ids = (!clsact)
+            .then(|| Ok((sys::program_info(datapath.ingress())?.id, sys::program_info(datapath.egress())?.id)));
+        let ids = ids.transpose().map_err(|source| Error::from_io("ask the kernel about its BPF programs", source))?;
         Ok(Self {
+            neighbours: Neighbours::new(&device, ids),
+            notices: Vec::new(),
             rules: options.pac.clone().into(),
             options,
             device,
@@ -267,7 +276,7 @@ impl Guard {
     /// Guards until `deadline` (on the monotonic clock) or until `stop` is readable.
     ///
     /// # Errors
-    /// When the device is gone.
+    /// [`Error::Gone`] when the device is, [`Error::Detached`] when the programs are; then only [`stop`](Self::stop) is left.
     pub fn run(&mut self, deadline: Time, stop: BorrowedFd<'_>) -> Result<Outcome, Error> {
         loop {
             let now = sys::now();
@@ -276,8 +285,10 @@ impl Guard {
                 self.next_sweep = now + sweep::PERIOD;
                 self.sweeper.sweep(&self.rules, &self.datapath, now);
                 if !self.device.exists() {
-                    return Err(Error::NoSuchDevice(self.device.name.clone()));
+                    return Err(Error::Gone(self.device.name.clone()));
                 }
+                let seen = self.seen();
+                self.notices.append(&mut self.neighbours.look(seen)?);
             }
             if now >= deadline {
                 return Ok(Outcome::Deadline);
@@ -343,6 +354,25 @@ impl Guard {
         let stopped = fds[0].any() == Some(true);
         self.wakeups += 1;
         Ok(stopped)
+    }
+
+    /// What the packet path has counted of TCP and the rest.
+    fn seen(&self) -> Seen {
+        let shared = self.datapath.shared();
+        let (gate, books) = (shared.gate(), shared.books());
+        Seen {
+            arrivals: gate.arrivals.get(),
+            departures: gate.passed.get()
+                + gate.thinned.get()
+                + gate.held.get()
+                + all_released(&self.scheduler.stats()),
+            other: books.not_tcp.get() + books.fragments.get() + books.malformed.get() + books.authenticated.get(),
+        }
+    }
+
+    /// What the operator should know and has not been told: to be asked for after every [`run`](Self::run).
+    pub fn notices(&mut self) -> Vec<Notice> {
+        std::mem::take(&mut self.notices)
     }
 
     /// The hold back-end in use.

@@ -260,7 +260,7 @@ static __always_inline int take_by_redirect(struct __sk_buff *skb, const struct 
 }
 
 SEC("tc")
-int ingress(struct __sk_buff *skb)
+int ackgate_ingress(struct __sk_buff *skb)
 {
 	__u64 now = clock();
 	struct packet packet = {};
@@ -305,7 +305,7 @@ static __always_inline void rewrite_window(struct __sk_buff *skb, const struct f
 }
 
 SEC("tc")
-int egress(struct __sk_buff *skb)
+int ackgate_egress(struct __sk_buff *skb)
 {
 	__u64 now = clock();
 	struct packet packet = {};
@@ -316,6 +316,9 @@ int egress(struct __sk_buff *skb)
 	bool copied = false;
 	__u32 id;
 
+	/* What the daemon has released, on its way to whoever stands behind us. */
+	if (skb->mark == PASS_MARK)
+		return TC_ACT_UNSPEC;
 	reject = parse(skb, false, &packet);
 	if (reject) {
 		count_reject(reject);
@@ -364,7 +367,7 @@ static __always_inline bool note_held(struct __sk_buff *skb, const struct outgoi
 
 /* Whether the packet has to wait, as netfilter's match `bpf` wants to be told: not 0 is yes. */
 SEC("socket")
-int must_wait(struct __sk_buff *skb)
+int ackgate_wait(struct __sk_buff *skb)
 {
 	__u64 now = clock();
 	struct packet packet = {};
@@ -397,7 +400,7 @@ int must_wait(struct __sk_buff *skb)
 }
 
 SEC("tc")
-int egress_window(struct __sk_buff *skb)
+int ackgate_window(struct __sk_buff *skb)
 {
 	struct packet packet = {};
 	struct segment *segment = &packet.segment;

@@ -53,7 +53,7 @@ enum take {
 	TAKE_QUEUE = 3,
 };
 
-/* Mark of what the daemon sends by itself while netfilter holds: not to be held again. */
+/* Mark of what the daemon sends by itself through netfilter or the egress hook: not to be held again. */
 #define PASS_MARK 0x0acc0acc
 
 /* What stands before a held frame. `frame_length` 0 is a wake-up: budget that the scheduler waited for is there. */
