@@ -150,6 +150,11 @@ pub(crate) struct Arguments {
     #[arg(long)]
     wait: bool,
 
+    /// Only look: account and decide as ever, but hold, leave out and rewrite nothing; say at the end whether guarding would
+    /// help.
+    #[arg(long, conflicts_with_all = ["hold", "batch"])]
+    observe: bool,
+
     /// Have the kernel measure the BPF programs' run time per packet, which itself costs a little.
     #[arg(long)]
     bpf_stats: bool,
@@ -165,7 +170,7 @@ pub(crate) struct Arguments {
 #[serde(tag = "event", rename_all = "lowercase")]
 enum Event<'a> {
     /// The device is guarded from now on.
-    Ready { device: &'a str, guard: Policy, buffer: u64, rate_mbps: Option<u64>, hold: &'a str },
+    Ready { device: &'a str, guard: Policy, buffer: u64, rate_mbps: Option<u64>, hold: &'a str, observe: bool },
     /// How things stand; counters count from the start.
     Sample(Snapshot),
     /// Something is out of order; the text says what, and what to do.
@@ -311,6 +316,7 @@ fn options(arguments: &Arguments, place: &Place) -> anyhow::Result<Options> {
         AttachChoice::Clsact => attach::Choice::Clsact,
     };
     options.bpf_stats = arguments.bpf_stats;
+    options.observe = arguments.observe;
     Ok(options)
 }
 
@@ -318,6 +324,8 @@ fn options(arguments: &Arguments, place: &Place) -> anyhow::Result<Options> {
 struct Screen {
     json: bool,
     live: bool,
+    /// Nothing is touched.
+    observe: bool,
     last: (Time, Snapshot),
     output: Output,
 }
@@ -326,7 +334,7 @@ impl Screen {
     fn new(json: bool) -> Self {
         let last = (ackgate_linux::now(), Snapshot::default());
         let output = Output::new();
-        Self { json, live: !json && output.is_terminal(), last, output }
+        Self { json, live: !json && output.is_terminal(), observe: false, last, output }
     }
 
     fn ready(&mut self, arguments: &Arguments, place: &Place, back_end: &str) {
@@ -337,10 +345,17 @@ impl Screen {
                 buffer: arguments.buffer.bytes(),
                 rate_mbps: place.rate_mbps,
                 hold: back_end,
+                observe: arguments.observe,
             });
         }
         let told = place.told(arguments.buffer);
-        self.output.write(&format!("guarding {told}, hold back-end {back_end}; Ctrl-C stops\n"), Wait::Never);
+        let text = if arguments.observe {
+            format!("observing {told}; nothing is held or changed; Ctrl-C stops\n")
+        } else {
+            format!("guarding {told}, hold back-end {back_end}; Ctrl-C stops\n")
+        };
+        self.observe = arguments.observe;
+        self.output.write(&text, Wait::Never);
     }
 
     fn sample(&mut self, now: Snapshot, time: Time) {
@@ -351,10 +366,17 @@ impl Screen {
         let elapsed = time.since(before).0.max(1);
         let rate = u128::from(now.released.saturating_sub(last.released)) * 1_000_000_000 / u128::from(elapsed);
         self.last = (time, now);
-        let line = format!(
-            "{:>5} senders  {:>9} of {} bytes in flight  {:>5} held  {rate:>7} released/s",
-            now.senders, now.in_flight, now.threshold, now.held
-        );
+        let line = if self.observe {
+            let Snapshot { senders, arrivals, lost_segments, would_hold, .. } = now;
+            format!(
+                "{senders:>5} senders  {arrivals:>9} arrived  {lost_segments:>7} lost  {would_hold:>9} would have been held"
+            )
+        } else {
+            format!(
+                "{:>5} senders  {:>9} of {} bytes in flight  {:>5} held  {rate:>7} released/s",
+                now.senders, now.in_flight, now.threshold, now.held
+            )
+        };
         let text = if self.live { format!("\r{line}\x1b[K") } else { format!("{line}\n") };
         self.output.write(&text, Wait::Never);
     }
@@ -372,6 +394,10 @@ impl Screen {
     fn summary(&mut self, place: &Place, summary: &Summary) {
         if self.json {
             return self.event(&Event::Summary(summary));
+        }
+        if let Some(observed) = &summary.observed {
+            let newline = if self.live { "\n" } else { "" };
+            return self.output.write(&format!("{newline}{}: {}.\n", place.device, observed.advice), Wait::Briefly);
         }
         let Summary { released, forced, passed, held_max, hold_us, .. } = summary;
         let mut text = format!(

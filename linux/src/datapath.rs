@@ -29,6 +29,8 @@ pub enum Take {
     Redirect(u32),
     /// Left to netfilter, which asks [`Datapath::must_wait`] and queues what must.
     Queue,
+    /// Not at all: nothing is held, left out or rewritten, and what would have been is counted.
+    Nothing,
 }
 
 /// Age of the daemon's last sign of life beyond which nothing is held any more.
@@ -160,6 +162,7 @@ fn settings(config: &Config, take: Take, fixed_time: bool) -> types::settings {
         Take::Vanish => (1, 0),
         Take::Redirect(ifindex) => (2, ifindex),
         Take::Queue => (3, 0),
+        Take::Nothing => (4, 0),
     };
     let core = Settings {
         stale: STALE.0,

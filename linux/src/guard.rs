@@ -28,6 +28,7 @@ use crate::device::{Claim, Device};
 use crate::error::Error;
 use crate::hold::{self, Arrival, Hold, NfQueue, Pair, Redirect, Ring};
 use crate::neighbours::{Neighbours, Notice, Seen};
+use crate::observe::Observation;
 use crate::privilege;
 use crate::sweep::{self, Sweeper};
 use crate::sys;
@@ -55,6 +56,8 @@ pub struct Options {
     pub attach: attach::Choice,
     /// Have the kernel measure the programs' run time, which costs some itself.
     pub bpf_stats: bool,
+    /// Only look: account and decide as ever, and touch nothing.
+    pub observe: bool,
 }
 
 impl Options {
@@ -68,7 +71,22 @@ impl Options {
             hold: hold::Choice::Auto,
             attach: attach::Choice::Auto,
             bpf_stats: false,
+            observe: false,
         }
+    }
+}
+
+impl Options {
+    /// The same for the command line of `ackgate run`, as far as it is about the port.
+    fn as_arguments(&self) -> String {
+        let mut arguments = format!("--dev {}", self.device);
+        if !self.pac.auto {
+            arguments += &format!(" --buffer {}", self.pac.buffer);
+        }
+        if self.pac.rate_mbps > 0 {
+            arguments += &format!(" --rate {}mbit", self.pac.rate_mbps);
+        }
+        arguments
     }
 }
 
@@ -100,6 +118,10 @@ pub struct Snapshot {
     pub passed: u64,
     /// Incoming segments.
     pub arrivals: u64,
+    /// Incoming data segments that came late to fill a hole: what loss looks like at the receiver.
+    pub lost_segments: u64,
+    /// Segments that would have been held; only counted where nothing is ([`Options::observe`]).
+    pub would_hold: u64,
 }
 
 /// Microseconds that frames were held.
@@ -181,6 +203,8 @@ pub struct Summary {
     pub bpf_ingress: Option<ProgramCost>,
     /// Cost of the egress program, when it was measured.
     pub bpf_egress: Option<ProgramCost>,
+    /// What would have been done, when nothing was ([`Options::observe`]).
+    pub observed: Option<Observation>,
 }
 
 /// A device under guard.
@@ -194,6 +218,8 @@ pub struct Guard {
     hold: Box<dyn Hold>,
     scheduler: Scheduler,
     sweeper: Sweeper,
+    /// Most connections that were active at once.
+    peak_active: u64,
     arrivals: Vec<Arrival>,
     hold_times: Histogram<u64>,
     next_sweep: Time,
@@ -223,13 +249,16 @@ impl Guard {
             attach::Choice::Clsact => true,
         };
         let queue = match options.hold {
+            _ if options.observe => false,
             hold::Choice::NfQueue => true,
             // Ring and redirect send what they release by a packet socket.
             hold::Choice::Auto => sys::raw_sender(device.index).is_err(),
             hold::Choice::Ring | hold::Choice::Redirect => false,
         };
-        let pair = (options.hold == hold::Choice::Redirect).then(|| Pair::new(&device)).transpose()?;
+        let redirect = options.hold == hold::Choice::Redirect && !options.observe;
+        let pair = redirect.then(|| Pair::new(&device)).transpose()?;
         let take = match &pair {
+            _ if options.observe => Take::Nothing,
             Some(pair) => Take::Redirect(pair.near),
             None if queue => Take::Queue,
             None if clsact => Take::Stolen,
@@ -261,6 +290,7 @@ impl Guard {
             hold,
             scheduler: Scheduler::default(),
             sweeper: Sweeper::default(),
+            peak_active: 0,
             arrivals: Vec::new(),
             // 1 us to a minute, within 1 %.
             hold_times: Histogram::new_with_bounds(1, 60_000_000, 2)
@@ -302,6 +332,7 @@ impl Guard {
 
     /// One round: takes in what is held, lets go what may leave.
     fn work(&mut self, now: Time) {
+        self.peak_active = self.peak_active.max(self.datapath.shared().gate().crowd.get());
         let Self { options, rules, datapath, hold, scheduler, arrivals, hold_times, .. } = self;
         let shared = datapath.shared();
         self.again = false;
@@ -378,7 +409,7 @@ impl Guard {
     /// The hold back-end in use.
     #[must_use]
     pub fn back_end(&self) -> &'static str {
-        self.hold.name()
+        if self.options.observe { "none" } else { self.hold.name() }
     }
 
     /// How things stand.
@@ -396,6 +427,8 @@ impl Guard {
             forced: stats.forced,
             passed: gate.passed.get(),
             arrivals: gate.arrivals.get(),
+            lost_segments: gate.lost.get(),
+            would_hold: shared.books().would_hold.get(),
         }
     }
 
@@ -407,8 +440,13 @@ impl Guard {
         let (gate, books, stats) = (shared.gate(), shared.books(), self.scheduler.stats());
         let quantile = |q| if self.hold_times.is_empty() { 0 } else { self.hold_times.value_at_quantile(q) };
         let (daemon_cpu_s, peak_rss_kb) = sys::usage();
+        let observed = self
+            .options
+            .observe
+            .then(|| Observation::read(gate, books, self.peak_active, &self.options.as_arguments()));
+        let done = |count: u64| if observed.is_some() { 0 } else { count };
         Summary {
-            hold: self.hold.name(),
+            hold: self.back_end(),
             held_max: stats.held_max,
             hold_us: HoldTimes { p50: quantile(0.5), p99: quantile(0.99), max: self.hold_times.max() },
             released: all_released(&stats),
@@ -417,7 +455,7 @@ impl Guard {
             split: stats.split,
             discarded: stats.discarded,
             passed: gate.passed.get(),
-            thinned: gate.thinned.get(),
+            thinned: done(gate.thinned.get()),
             arrivals: gate.arrivals.get(),
             corrections: gate.corrections.get(),
             voided: gate.voided.get(),
@@ -428,7 +466,7 @@ impl Guard {
             fragments: books.fragments.get(),
             malformed: books.malformed.get(),
             authenticated: books.authenticated.get(),
-            rewritten: gate.rewritten.get(),
+            rewritten: done(gate.rewritten.get()),
             unacceptable: gate.unacceptable.get(),
             lost: self.hold.lost(),
             wakeups: self.wakeups,
@@ -436,6 +474,7 @@ impl Guard {
             peak_rss_kb,
             bpf_ingress: cost(self.datapath.ingress()),
             bpf_egress: cost(self.datapath.egress()),
+            observed,
         }
     }
 

@@ -21,6 +21,7 @@ pub mod guard;
 pub mod hold;
 pub mod load;
 pub mod neighbours;
+pub mod observe;
 pub mod privilege;
 pub mod route;
 pub mod shared;

@@ -35,6 +35,8 @@ pub struct Books {
     pub malformed: U64,
     /// Segments signed by TCP-MD5 or TCP-AO, which pass.
     pub authenticated: U64,
+    /// Segments that would have been held, had anything been taken ([`crate::datapath::Take::Nothing`]).
+    pub would_hold: U64,
 }
 
 /// Memory of a BPF array map.
@@ -180,7 +182,18 @@ mod tests {
         // Made from one header, but by two compilers.
         assert_eq!(size_of::<Gate>(), size_of::<types::gate>());
         assert_eq!(size_of::<Flow>(), size_of::<types::flow>());
-        same_layout!(Books, types::books, fresh, unguarded, overflow, not_tcp, fragments, malformed, authenticated);
+        same_layout!(
+            Books,
+            types::books,
+            fresh,
+            unguarded,
+            overflow,
+            not_tcp,
+            fragments,
+            malformed,
+            authenticated,
+            would_hold
+        );
         assert_eq!(size_of::<FlowKey>(), 40, "struct flow_key");
     }
 }

@@ -304,6 +304,17 @@ static __always_inline void rewrite_window(struct __sk_buff *skb, const struct f
 		bpf_skb_store_bytes(skb, segment->tcp + 14, &new, sizeof(new), 0);
 }
 
+/* What would have become of a segment that leaves as it is. */
+static __always_inline void observe(struct flow *flow, const struct outgoing *out, int decision, __u64 now)
+{
+	if (decision == DECIDE_HOLD || decision == DECIDE_SPLIT) {
+		add64(&books.would_hold, 1);
+		pass_after_all(flow, out, now);
+	}
+	if (decision != DECIDE_DISCARD && window_field(flow, out) != out->window)
+		add64(&gate.rewritten, 1);
+}
+
 SEC("tc")
 int ackgate_egress(struct __sk_buff *skb)
 {
@@ -328,6 +339,10 @@ int ackgate_egress(struct __sk_buff *skb)
 	if (!flow)
 		return TC_ACT_UNSPEC;
 	decision = account_egress(flow, &packet.segment, now, &out);
+	if (settings.take == TAKE_NOTHING) {
+		observe(flow, &out, decision, now);
+		return TC_ACT_UNSPEC;
+	}
 	if (decision == DECIDE_DISCARD)
 		return vanish();
 	if (decision != DECIDE_PASS) {

@@ -118,32 +118,40 @@ impl World {
 
     /// Sends frames as they are from the sender's device. Those that the kernel refuses do not matter.
     pub(crate) fn inject(&self, frames: &[Vec<u8>]) {
-        self.sender(|| {
-            let index = nix::net::if_::if_nametoindex("sender0").unwrap();
-            // SAFETY: plain integers; the descriptor that comes back is ours alone.
-            let socket = unsafe {
-                let fd = libc::socket(libc::AF_PACKET, libc::SOCK_RAW, 0);
-                assert!(fd >= 0, "{}", io::Error::last_os_error());
-                OwnedFd::from_raw_fd(fd)
-            };
-            // SAFETY: an all-zero sockaddr_ll is valid.
-            let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
-            address.sll_family = libc::AF_PACKET as u16;
-            address.sll_ifindex = index.cast_signed();
-            for frame in frames {
-                // SAFETY: frame and address are alive during the call and as long as said.
-                unsafe {
-                    libc::sendto(
-                        socket.as_raw_fd(),
-                        frame.as_ptr().cast(),
-                        frame.len(),
-                        0,
-                        (&raw const address).cast(),
-                        size_of::<libc::sockaddr_ll>() as u32,
-                    );
-                }
-            }
-        });
+        self.sender(|| send_raw("sender0", frames));
+    }
+
+    /// Sends frames as they are out of the guarded device, through its egress hook.
+    pub(crate) fn emit(&self, frames: &[Vec<u8>]) {
+        self.receiver(|| send_raw(DEVICE, frames));
+    }
+}
+
+/// Sends frames out of a device of the calling thread's namespace.
+fn send_raw(device: &str, frames: &[Vec<u8>]) {
+    let index = nix::net::if_::if_nametoindex(device).unwrap();
+    // SAFETY: plain integers; the descriptor that comes back is ours alone.
+    let socket = unsafe {
+        let fd = libc::socket(libc::AF_PACKET, libc::SOCK_RAW, 0);
+        assert!(fd >= 0, "{}", io::Error::last_os_error());
+        OwnedFd::from_raw_fd(fd)
+    };
+    // SAFETY: an all-zero sockaddr_ll is valid.
+    let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
+    address.sll_family = libc::AF_PACKET as u16;
+    address.sll_ifindex = index.cast_signed();
+    for frame in frames {
+        // SAFETY: frame and address are alive during the call and as long as said.
+        unsafe {
+            libc::sendto(
+                socket.as_raw_fd(),
+                frame.as_ptr().cast(),
+                frame.len(),
+                0,
+                (&raw const address).cast(),
+                size_of::<libc::sockaddr_ll>() as u32,
+            );
+        }
     }
 }
 
