@@ -6,7 +6,14 @@ mod clang;
 fn main() {
     println!("cargo:rerun-if-changed=src/bpf");
     println!("cargo:rerun-if-changed=../control/core");
-    if let Err(reason) = clang::build("src/bpf/ackgate.bpf.c", "ackgate.skel.rs") {
+    println!("cargo:rerun-if-changed=src/watch/native.c");
+    cc::Build::new()
+        .file("src/watch/native.c")
+        .flags(["-std=gnu11", "-Wall", "-Wextra", "-Werror"])
+        .compile("ackgate_watch");
+    let built = clang::build("src/bpf/ackgate.bpf.c", "ackgate.skel.rs")
+        .and_then(|_| clang::build("src/bpf/watch.bpf.c", "watch.skel.rs"));
+    if let Err(reason) = built {
         // What a build script prints on stderr is what cargo shows.
         eprintln!("ackgate's BPF programs could not be built: {reason}");
         std::process::exit(1);

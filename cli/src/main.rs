@@ -5,12 +5,14 @@ mod doctor;
 mod exit;
 mod lab;
 mod load;
+mod output;
 mod reproduce;
 mod run;
 mod sim;
 mod stop;
 mod table;
 mod units;
+mod watch;
 
 use std::process::ExitCode;
 
@@ -30,6 +32,8 @@ enum Command {
     Demo(demo::Arguments),
     /// Guards an interface in the foreground; Ctrl-C leaves it as it was. Needs root.
     Run(run::Arguments),
+    /// Looks for incast at an interface or in a capture, and says whether a guard would help. Changes nothing.
+    Watch(watch::Arguments),
     /// Tells what this host supports, which back-ends would be used, and how to get what is missing.
     Doctor(doctor::Arguments),
     /// Real TCP load as in the papers: many senders, one receiver, barrier-synchronised rounds.
@@ -49,6 +53,7 @@ fn main() -> ExitCode {
     let done = match Cli::parse().command {
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Run(arguments) => run::run(&arguments),
+        Command::Watch(arguments) => watch::run(&arguments),
         Command::Doctor(arguments) => doctor::run(&arguments),
         Command::Load(command) => load::run(command),
         Command::Lab(command) => lab::run(command),

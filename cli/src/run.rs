@@ -1,6 +1,5 @@
 //! `ackgate run`: guards an interface in the foreground until Ctrl-C.
 
-mod output;
 mod wait;
 
 use std::os::fd::AsFd;
@@ -16,8 +15,8 @@ use clap::{Args, ValueEnum};
 use serde::Serialize;
 
 use crate::exit::Refused;
+use crate::output::{self, Output, Wait};
 use crate::stop;
-use output::{Output, Wait};
 
 /// What decides when an ACK may leave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]

@@ -25,6 +25,7 @@ pub mod observe;
 pub mod privilege;
 pub mod route;
 pub mod shared;
+pub mod watch;
 
 mod emitter;
 mod frames;
@@ -33,6 +34,7 @@ mod qdisc;
 mod skel;
 mod sweep;
 mod sys;
+mod watch_skel;
 
 #[cfg(test)]
 mod differential;
@@ -42,4 +44,4 @@ mod fixtures;
 pub use error::Error;
 pub use guard::{Guard, Options, Outcome, Snapshot, Summary};
 pub use neighbours::Notice;
-pub use sys::now;
+pub use sys::{cpu_seconds, now};

@@ -193,9 +193,13 @@ impl Neighbours {
                 &ids[..place.ok_or_else(|| Error::Detached(self.device.name.clone()))?]
             }
         };
-        let named =
-            |&id: &u32| tcx::name(id).map_or_else(|| format!("program {id}"), |name| format!("`{name}` ({id})"));
-        Ok(before.iter().map(named).collect())
+        let named = |&id: &u32| match tcx::name(id) {
+            // Passes everything on.
+            Some(name) if name == crate::watch::PROGRAM => None,
+            Some(name) => Some(format!("`{name}` ({id})")),
+            None => Some(format!("program {id}")),
+        };
+        Ok(before.iter().filter_map(named).collect())
     }
 }
 

@@ -210,6 +210,12 @@ pub(crate) fn kernel_release() -> String {
     name.map_or_else(|_| "of unknown release".to_owned(), |name| name.release().to_string_lossy().into_owned())
 }
 
+/// CPU time of this process so far, s.
+#[must_use]
+pub fn cpu_seconds() -> f64 {
+    usage().0
+}
+
 /// CPU time of this process in seconds, and its peak memory in KiB.
 pub(crate) fn usage() -> (f64, u64) {
     let Ok(usage) = nix::sys::resource::getrusage(nix::sys::resource::UsageWho::RUSAGE_SELF) else { return (0.0, 0) };

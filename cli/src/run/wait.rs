@@ -7,7 +7,7 @@ use ackgate_linux::{Error, Guard, Options};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
-use super::output;
+use crate::output;
 
 /// Time between two looks, ms.
 const PAUSE_MS: u16 = 200;

@@ -1,4 +1,4 @@
-//! Standard output of a guard: whole lines, written only where they do not make it wait. A reader that sleeps, a pipe that is
+//! Standard output of what watches or guards a device: whole lines, written only where they do not make it wait. A reader that sleeps, a pipe that is
 //! closed and a disk that is full cost lines; they never cost the guard.
 
 use std::io::{self, IsTerminal, Write};
@@ -11,7 +11,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 const LAST_WAIT_MS: u16 = 1000;
 
 /// Lines for whoever reads standard output.
-pub(super) struct Output {
+pub(crate) struct Output {
     terminal: bool,
     /// Lines that could not be written.
     lost: u64,
@@ -21,7 +21,7 @@ pub(super) struct Output {
 
 /// Whether a line can wait for its reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Wait {
+pub(crate) enum Wait {
     /// Somebody depends on this thread: no.
     Never,
     /// Nothing is guarded: for a second.
@@ -29,17 +29,17 @@ pub(super) enum Wait {
 }
 
 impl Output {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { terminal: io::stdout().is_terminal(), lost: 0, reason: None }
     }
 
     /// Whether a person looks at it.
-    pub(super) const fn is_terminal(&self) -> bool {
+    pub(crate) const fn is_terminal(&self) -> bool {
         self.terminal
     }
 
     /// Writes text, which the caller ends by a newline. What cannot be written is counted, and the first time said.
-    pub(super) fn write(&mut self, text: &str, wait: Wait) {
+    pub(crate) fn write(&mut self, text: &str, wait: Wait) {
         if let Err(error) = write_whole(text.as_bytes(), wait) {
             self.lost += 1;
             if self.reason.is_none() {
@@ -53,7 +53,7 @@ impl Output {
     ///
     /// # Errors
     /// When lines were lost.
-    pub(super) fn finish(self) -> anyhow::Result<()> {
+    pub(crate) fn finish(self) -> anyhow::Result<()> {
         let Some(reason) = self.reason else { return Ok(()) };
         let lines = if self.lost == 1 { "1 line was".to_owned() } else { format!("{} lines were", self.lost) };
         Err(anyhow::anyhow!("{lines} not written to standard output: {}", explained(&reason)))
@@ -61,7 +61,7 @@ impl Output {
 }
 
 /// A line on standard error, if anybody can be told there.
-pub(super) fn say(text: &str) {
+pub(crate) fn say(text: &str) {
     let _ = writeln!(io::stderr(), "ackgate: {text}");
 }
 
