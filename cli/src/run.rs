@@ -73,6 +73,34 @@ impl Buffer {
     }
 }
 
+/// For how long to step aside at first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum StepAside {
+    Never,
+    For(Duration),
+}
+
+impl StepAside {
+    fn parse(text: &str) -> Result<Self, String> {
+        if text == "never" {
+            return Ok(Self::Never);
+        }
+        match parse_time(text) {
+            Ok(time) if time >= Duration::from_secs(1) => Ok(Self::For(time)),
+            Ok(_) => Err("less than 1s is no time to see whether it is better without".into()),
+            Err(error) => Err(format!("{error}, or `never`")),
+        }
+    }
+
+    /// As the guard wants it.
+    fn span(self) -> Option<Span> {
+        match self {
+            Self::Never => None,
+            Self::For(time) => Some(u64::try_from(time.as_nanos()).map_or(Span(u64::MAX), Span)),
+        }
+    }
+}
+
 /// How held ACKs leave the kernel's path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum HoldChoice {
@@ -96,6 +124,9 @@ enum AttachChoice {
     /// Filters on a clsact qdisc.
     Clsact,
 }
+
+/// How long exact credit steps aside at first.
+const USUAL_PAUSE: Duration = Duration::from_secs(30);
 
 /// Arguments of `ackgate run`.
 #[derive(Args)]
@@ -148,6 +179,11 @@ pub(crate) struct Arguments {
     /// start, and end with exit code 1.
     #[arg(long)]
     wait: bool,
+
+    /// When guarding seems to do harm, step aside for this long at first, longer each time that it recurs; `never` to guard on.
+    /// Without it: 30s for exact credit, never for the others, which are for comparison.
+    #[arg(long, value_name = "TIME", value_parser = StepAside::parse)]
+    step_aside: Option<StepAside>,
 
     /// Only look: account and decide as ever, but hold, leave out and rewrite nothing; say at the end whether guarding would
     /// help.
@@ -315,6 +351,8 @@ fn options(arguments: &Arguments, place: &Place) -> anyhow::Result<Options> {
         AttachChoice::Clsact => attach::Choice::Clsact,
     };
     options.bpf_stats = arguments.bpf_stats;
+    let usual = if arguments.guard == Policy::Credit { StepAside::For(USUAL_PAUSE) } else { StepAside::Never };
+    options.step_aside = arguments.step_aside.unwrap_or(usual).span();
     options.observe = arguments.observe;
     Ok(options)
 }

@@ -32,13 +32,15 @@ fn refused(output: &Output, what: &str) {
 
 #[test]
 fn what_makes_no_sense_is_refused_with_the_reason() {
-    let cases: [(&[&str], &str); 6] = [
+    let cases: [(&[&str], &str); 8] = [
         (&["--dev", "no-such-dev0", "--buffer", "96KB"], "no network interface `no-such-dev0`"),
         (&["--dev", "lo", "--buffer", "96KB"], "loopback"),
         (&["--dev", "lo", "--buffer", "1000"], "two full frames"),
         (&["--dev", "lo", "--buffer", "96KB", "--max-hold", "1us"], "longest hold"),
         (&["--dev", "lo", "--buffer", "96KB", "--max-hold", "1ms", "--rate", "1mbit"], "shorter than"),
         (&["--dev", "lo", "--buffer", "96KB", "--batch", "90KB"], "half the buffer"),
+        (&["--dev", "lo", "--rate", "1gbps"], "write \"1gbit\""),
+        (&["--dev", "lo", "--step-aside", "1ms"], "less than 1s"),
     ];
     for (arguments, what) in cases {
         refused(&ackgate(&[&["run"], arguments].concat()).output().unwrap(), what);

@@ -32,6 +32,7 @@ use crate::observe::Observation;
 use crate::privilege;
 use crate::sweep::{self, Sweeper};
 use crate::sys;
+use crate::watchdog::{Signs, Watchdog};
 
 /// Time between two signs of life; the programs lose patience after [`crate::datapath::STALE`].
 const HEARTBEAT: Span = Span::millis(50);
@@ -56,6 +57,8 @@ pub struct Options {
     pub attach: attach::Choice,
     /// Have the kernel measure the programs' run time, which costs some itself.
     pub bpf_stats: bool,
+    /// For how long to step aside at first when the guard seems to do harm ([`crate::watchdog`]); without it, never.
+    pub step_aside: Option<Span>,
     /// Only look: account and decide as ever, and touch nothing.
     pub observe: bool,
 }
@@ -71,6 +74,7 @@ impl Options {
             hold: hold::Choice::Auto,
             attach: attach::Choice::Auto,
             bpf_stats: false,
+            step_aside: None,
             observe: false,
         }
     }
@@ -193,6 +197,8 @@ pub struct Summary {
     pub unacceptable: u64,
     /// Released frames that the device would not take.
     pub lost: u64,
+    /// Times that the guard stepped aside because it seemed to do harm.
+    pub stepped_aside: u64,
     /// Wake-ups of the daemon.
     pub wakeups: u64,
     /// CPU time of the daemon, s.
@@ -227,6 +233,9 @@ pub struct Guard {
     /// The budget that was asked for came before the wish was out.
     again: bool,
     neighbours: Neighbours,
+    watchdog: Watchdog,
+    /// How long all that was released had been held together.
+    held_for: Span,
     notices: Vec<Notice>,
     _stats: Option<sys::RunTimeStats>,
     _claim: Claim,
@@ -281,6 +290,8 @@ impl Guard {
         let ids = ids.transpose().map_err(|source| Error::from_io("ask the kernel about its BPF programs", source))?;
         Ok(Self {
             neighbours: Neighbours::new(&device, ids),
+            watchdog: Watchdog::new(options.step_aside.filter(|_| !options.observe), options.pac.max_hold),
+            held_for: Span::ZERO,
             notices: Vec::new(),
             rules: options.pac.clone().into(),
             options,
@@ -319,6 +330,8 @@ impl Guard {
                 }
                 let seen = self.seen();
                 self.notices.append(&mut self.neighbours.look(seen)?);
+                let signs = self.signs();
+                self.notices.extend(self.watchdog.look(now, signs).map(Notice::from));
             }
             if now >= deadline {
                 return Ok(Outcome::Deadline);
@@ -333,7 +346,10 @@ impl Guard {
     /// One round: takes in what is held, lets go what may leave.
     fn work(&mut self, now: Time) {
         self.peak_active = self.peak_active.max(self.datapath.shared().gate().crowd.get());
-        let Self { options, rules, datapath, hold, scheduler, arrivals, hold_times, .. } = self;
+        if self.watchdog.is_aside() {
+            return self.let_all_go(now);
+        }
+        let Self { options, rules, datapath, hold, scheduler, arrivals, hold_times, held_for, .. } = self;
         let shared = datapath.shared();
         self.again = false;
         shared.gate().heartbeat.set(now.0);
@@ -344,6 +360,7 @@ impl Guard {
         while let Some((action, waited)) = scheduler.poll(rules, shared, now) {
             if matches!(action, Action::Release(..) | Action::Split(..)) {
                 hold_times.saturating_record((waited.0 / 1000).max(1));
+                *held_for = *held_for + waited;
             }
             carry_out(action, hold.as_mut());
         }
@@ -385,6 +402,21 @@ impl Guard {
         let stopped = fds[0].any() == Some(true);
         self.wakeups += 1;
         Ok(stopped)
+    }
+
+    /// What tells whether guarding does harm.
+    fn signs(&self) -> Signs {
+        let gate = self.datapath.shared().gate();
+        let stats = self.scheduler.stats();
+        let given = self.options.pac.rate_mbps * 125_000;
+        Signs {
+            released: all_released(&stats),
+            forced: stats.forced,
+            held_for: self.held_for,
+            bytes: gate.bytes.get(),
+            // Measured in bytes per 2^20 ns.
+            link: if given > 0 { given } else { gate.measured.get() * 1_000_000_000 >> 20 },
+        }
     }
 
     /// What the packet path has counted of TCP and the rest.
@@ -469,6 +501,7 @@ impl Guard {
             rewritten: done(gate.rewritten.get()),
             unacceptable: gate.unacceptable.get(),
             lost: self.hold.lost(),
+            stepped_aside: self.watchdog.times(),
             wakeups: self.wakeups,
             daemon_cpu_s,
             peak_rss_kb,
@@ -482,10 +515,14 @@ impl Guard {
         if self.attachment.is_none() {
             return;
         }
-        let gate = self.datapath.shared().gate();
-        gate.heartbeat.set(0);
+        self.datapath.shared().gate().heartbeat.set(0);
         self.attachment = None;
-        let now = sys::now();
+        self.let_all_go(sys::now());
+    }
+
+    /// Nothing is held any more: what is, leaves.
+    fn let_all_go(&mut self, now: Time) {
+        self.datapath.shared().gate().heartbeat.set(0);
         self.hold.collect(&mut self.arrivals);
         let shared = self.datapath.shared();
         for arrival in self.arrivals.drain(..) {

@@ -26,6 +26,7 @@ pub mod privilege;
 pub mod route;
 pub mod shared;
 pub mod watch;
+pub mod watchdog;
 
 mod emitter;
 mod frames;

@@ -14,6 +14,7 @@ use crate::device::Device;
 use crate::error::Error;
 use crate::qdisc;
 use crate::sys::{Side, tcx};
+use crate::watchdog::{Harm, Turn};
 
 /// TCP segments within a second from which silence on the other side means something.
 const BUSY: u64 = 100;
@@ -49,6 +50,16 @@ pub enum Notice {
     NothingSeen,
     /// The device of a router sends what the receivers behind it get.
     WrongSide,
+    /// The guard seems to do harm: it holds nothing and lowers no window for that long.
+    SteppedAside {
+        /// What it has seen.
+        #[serde(flatten)]
+        harm: Harm,
+        /// For how long.
+        seconds: u64,
+    },
+    /// It guards again.
+    Returned,
 }
 
 impl fmt::Display for Notice {
@@ -59,6 +70,10 @@ impl fmt::Display for Notice {
             some => format!("hidden by {}, which runs first (restart ackgate: it attaches in front)", some.join(", ")),
         };
         match self {
+            Self::SteppedAside { harm, seconds } => {
+                write!(f, "stepping aside for {seconds} s, nothing is held and windows are TCP's own: {harm}")
+            }
+            Self::Returned => f.write_str("guarding again"),
             Self::InFront { hook, program } => write!(
                 f,
                 "{program} was attached before ackgate at the {hook} hook: packets that it does not pass on (TC_ACT_OK instead \
@@ -77,6 +92,15 @@ impl fmt::Display for Notice {
                 "this host forwards packets, and this device sends ten times what it receives: if the receivers are behind it, \
                  guard the device on which their data arrives instead",
             ),
+        }
+    }
+}
+
+impl From<Turn> for Notice {
+    fn from(turn: Turn) -> Self {
+        match turn {
+            Turn::Aside(harm, pause) => Self::SteppedAside { harm, seconds: pause.0 / 1_000_000_000 },
+            Turn::Back => Self::Returned,
         }
     }
 }
