@@ -9,6 +9,7 @@ mod output;
 mod reproduce;
 mod run;
 mod sim;
+mod status;
 mod stop;
 mod table;
 mod units;
@@ -32,6 +33,8 @@ enum Command {
     Demo(demo::Arguments),
     /// Guards an interface in the foreground; Ctrl-C leaves it as it was. Needs root.
     Run(run::Arguments),
+    /// How the guards of this host stand: every statistic, and what they had to say.
+    Status(status::Arguments),
     /// Looks for incast at an interface or in a capture, and says whether a guard would help. Changes nothing.
     Watch(watch::Arguments),
     /// Tells what this host supports, which back-ends would be used, and how to get what is missing.
@@ -53,6 +56,7 @@ fn main() -> ExitCode {
     let done = match Cli::parse().command {
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Run(arguments) => run::run(&arguments),
+        Command::Status(arguments) => status::run(&arguments),
         Command::Watch(arguments) => watch::run(&arguments),
         Command::Doctor(arguments) => doctor::run(&arguments),
         Command::Load(command) => load::run(command),

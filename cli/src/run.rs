@@ -1,7 +1,10 @@
 //! `ackgate run`: guards an interface in the foreground until Ctrl-C.
 
+mod publish;
+mod service;
 mod wait;
 
+use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
@@ -17,6 +20,7 @@ use serde::Serialize;
 use crate::exit::Refused;
 use crate::output::{self, Output, Wait};
 use crate::stop;
+use publish::{Identity, Publisher};
 
 /// What decides when an ACK may leave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
@@ -35,6 +39,17 @@ enum Policy {
 }
 
 impl Policy {
+    /// As `--guard` has it.
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Pac => "pac",
+            Self::PacPublished => "pac-published",
+            Self::Credit => "credit",
+            Self::WindowOnly => "window-only",
+            Self::RequestsOnly => "requests-only",
+        }
+    }
+
     const fn guard(self) -> pac::Guard {
         match self {
             Self::Pac => pac::Guard::Pac,
@@ -128,6 +143,9 @@ enum AttachChoice {
 /// How long exact credit steps aside at first.
 const USUAL_PAUSE: Duration = Duration::from_secs(30);
 
+/// Where metrics are served when no address is given.
+const METRICS: &str = "127.0.0.1:9477";
+
 /// Arguments of `ackgate run`.
 #[derive(Args)]
 pub(crate) struct Arguments {
@@ -190,6 +208,10 @@ pub(crate) struct Arguments {
     #[arg(long, conflicts_with_all = ["hold", "batch"])]
     observe: bool,
 
+    /// Serve metrics (OpenMetrics, for Prometheus) at http://ADDRESS/metrics; without an address on the loopback interface only.
+    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = METRICS)]
+    metrics: Option<SocketAddr>,
+
     /// Have the kernel measure the BPF programs' run time per packet, which itself costs a little.
     #[arg(long)]
     bpf_stats: bool,
@@ -228,7 +250,9 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         let started = if arguments.wait { wait::start(&options, &stop)? } else { Some(Guard::start(options)?) };
         let Some(guard) = started else { break Ok(()) };
         match guard_until_stopped(guard, &stop, arguments, &place, &mut screen) {
-            Err(gone @ Error::Gone(_)) if arguments.wait => output::say(&gone.to_string()),
+            Err(error) if arguments.wait && matches!(error.downcast_ref(), Some(Error::Gone(_))) => {
+                output::say(&error.to_string());
+            }
             done => break done,
         }
     };
@@ -244,18 +268,39 @@ fn guard_until_stopped(
     arguments: &Arguments,
     place: &Place,
     screen: &mut Screen,
-) -> Result<(), Error> {
+) -> anyhow::Result<()> {
+    let identity = Identity {
+        device: place.device.clone(),
+        guard: arguments.guard.name(),
+        buffer: arguments.buffer.bytes(),
+        rate_mbps: place.rate_mbps,
+        hold: guard.back_end().to_owned(),
+        observe: arguments.observe,
+    };
+    let publisher = Publisher::start(&guard, identity, arguments.metrics)?;
     screen.ready(arguments, place, guard.back_end());
+    service::ready(&format!(
+        "{} {}",
+        if arguments.observe { "observing" } else { "guarding" },
+        place.told(arguments.buffer)
+    ));
     let mut next = ackgate_linux::now();
     let end = loop {
         next += Span::secs(1);
         match guard.run(next.max(ackgate_linux::now()), stop.as_fd()) {
-            Ok(Outcome::Deadline) => screen.sample(guard.snapshot(), next),
+            Ok(Outcome::Deadline) => {
+                let (snapshot, notices) = (guard.snapshot(), guard.notices());
+                publisher.update(snapshot, &notices);
+                service::alive();
+                screen.sample(snapshot, next);
+                notices.iter().for_each(|notice| screen.notice(notice));
+            }
             Ok(Outcome::Stopped) => break Ok(()),
-            Err(error) => break Err(error),
+            Err(error) => break Err(error.into()),
         }
-        guard.notices().iter().for_each(|notice| screen.notice(notice));
     };
+    drop(publisher);
+    service::stopping();
     let summary = guard.stop();
     screen.summary(place, &summary);
     end

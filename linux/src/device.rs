@@ -1,13 +1,13 @@
 //! The interface that is guarded, and the promise that nobody else guards it.
 
 use std::io;
-use std::os::linux::net::SocketAddrExt;
-use std::os::unix::net::{SocketAddr, UnixListener};
+use std::os::unix::net::UnixListener;
 use std::time::Duration;
 
 use nix::net::if_::if_nametoindex;
 
 use crate::error::Error;
+use crate::status;
 use crate::sys::interface;
 
 /// `ARPHRD_ETHER` and `ARPHRD_LOOPBACK`: frames that start with an Ethernet header.
@@ -71,13 +71,13 @@ impl Device {
     /// # Errors
     /// When another process has claimed it.
     pub fn claim(&self) -> Result<Claim, Error> {
-        let address = SocketAddr::from_abstract_name(format!("ackgate/guard/{}", self.index))
+        let address = status::claim_address(self.index)
             .map_err(|source| Error::Io { what: "name the claim on the device", source })?;
         // A guard that has just ended may live on for a moment, in a child that was being started just then and has not
         // closed what it inherited yet.
         for attempt in 0..CLAIM_ATTEMPTS {
             match UnixListener::bind_addr(&address) {
-                Ok(listener) => return Ok(Claim { _listener: listener }),
+                Ok(listener) => return Ok(Claim { listener }),
                 Err(error) if error.kind() != io::ErrorKind::AddrInUse => {
                     return Err(Error::Io { what: "claim the device", source: error });
                 }
@@ -92,7 +92,14 @@ impl Device {
 /// This process's exclusive right to guard a device.
 #[derive(Debug)]
 pub struct Claim {
-    _listener: UnixListener,
+    listener: UnixListener,
+}
+
+impl Claim {
+    /// The socket whose name is the claim.
+    pub(crate) fn socket(&self) -> io::Result<UnixListener> {
+        self.listener.try_clone()
+    }
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@
 //!    process and the frames it held are lost, as on a congested link: TCP sends the next ACK.
 
 use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixListener;
 
 use ackgate_control::decision::{self, Rules};
 use ackgate_control::pac::{Config, Scheduler, State, Stats};
@@ -30,6 +31,7 @@ use crate::hold::{self, Arrival, Hold, NfQueue, Pair, Redirect, Ring};
 use crate::neighbours::{Neighbours, Notice, Seen};
 use crate::observe::Observation;
 use crate::privilege;
+use crate::statistics::Snapshot;
 use crate::sweep::{self, Sweeper};
 use crate::sys;
 use crate::watchdog::{Signs, Watchdog};
@@ -101,31 +103,6 @@ pub enum Outcome {
     Deadline,
     /// The stop descriptor became readable.
     Stopped,
-}
-
-/// The guard at one moment.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
-pub struct Snapshot {
-    /// Connections that were charged or heard within the last second.
-    pub senders: u32,
-    /// Wire bytes that released ACKs have triggered and that have not arrived.
-    pub in_flight: u64,
-    /// Wire bytes that may be in flight.
-    pub threshold: u64,
-    /// Frames held now.
-    pub held: u64,
-    /// Frames released so far, for whatever reason, after having been held.
-    pub released: u64,
-    /// Of these, because they had been held for the longest time allowed.
-    pub forced: u64,
-    /// Outgoing segments that were never held.
-    pub passed: u64,
-    /// Incoming segments.
-    pub arrivals: u64,
-    /// Incoming data segments that came late to fill a hole: what loss looks like at the receiver.
-    pub lost_segments: u64,
-    /// Segments that would have been held; only counted where nothing is ([`Options::observe`]).
-    pub would_hold: u64,
 }
 
 /// Microseconds that frames were held.
@@ -238,7 +215,7 @@ pub struct Guard {
     held_for: Span,
     notices: Vec<Notice>,
     _stats: Option<sys::RunTimeStats>,
-    _claim: Claim,
+    claim: Claim,
 }
 
 impl Guard {
@@ -310,7 +287,7 @@ impl Guard {
             wakeups: 0,
             again: false,
             _stats: stats,
-            _claim: claim,
+            claim,
         })
     }
 
@@ -415,7 +392,7 @@ impl Guard {
             held_for: self.held_for,
             bytes: gate.bytes.get(),
             // Measured in bytes per 2^20 ns.
-            link: if given > 0 { given } else { gate.measured.get() * 1_000_000_000 >> 20 },
+            link: if given > 0 { given } else { (gate.measured.get() * 1_000_000_000) >> 20 },
         }
     }
 
@@ -450,18 +427,37 @@ impl Guard {
         let shared = self.datapath.shared();
         let gate = shared.gate();
         let stats = self.scheduler.stats();
+        let books = shared.books();
+        // Where nothing is touched, nothing has been left out or lowered.
+        let done = |count: u64| if self.options.observe { 0 } else { count };
         Snapshot {
-            senders: sweep::active(shared, sys::now(), ACTIVE),
+            senders: u64::from(sweep::active(shared, sys::now(), ACTIVE)),
             in_flight: decision::in_flight(&self.rules, gate),
             threshold: gate.threshold.get(),
             held: gate.held.get(),
             released: all_released(&stats),
             forced: stats.forced,
             passed: gate.passed.get(),
+            thinned: done(gate.thinned.get()),
+            rewritten: done(gate.rewritten.get()),
             arrivals: gate.arrivals.get(),
             lost_segments: gate.lost.get(),
-            would_hold: shared.books().would_hold.get(),
+            would_hold: books.would_hold.get(),
+            mean_rtt_us: gate.mean_rtt.get() / 1000,
+            unguarded: books.unguarded.get(),
+            overflow: books.overflow.get(),
+            lost: self.hold.lost(),
+            unacceptable: gate.unacceptable.get(),
+            stepped_aside: self.watchdog.times(),
         }
+    }
+
+    /// The socket that claims the device, for whoever answers questions on it ([`crate::status`]).
+    ///
+    /// # Errors
+    /// When there are no descriptors left.
+    pub fn claim_socket(&self) -> std::io::Result<UnixListener> {
+        self.claim.socket()
     }
 
     /// Takes the guard off the device and tells what it did.

@@ -25,6 +25,8 @@ pub mod observe;
 pub mod privilege;
 pub mod route;
 pub mod shared;
+pub mod statistics;
+pub mod status;
 pub mod watch;
 pub mod watchdog;
 
@@ -43,6 +45,7 @@ mod differential;
 mod fixtures;
 
 pub use error::Error;
-pub use guard::{Guard, Options, Outcome, Snapshot, Summary};
+pub use guard::{Guard, Options, Outcome, Summary};
 pub use neighbours::Notice;
+pub use statistics::Snapshot;
 pub use sys::{cpu_seconds, now};

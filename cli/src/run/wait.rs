@@ -7,6 +7,7 @@ use ackgate_linux::{Error, Guard, Options};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
+use super::service;
 use crate::output;
 
 /// Time between two looks, ms.
@@ -23,9 +24,12 @@ pub(super) fn start(options: &Options, stop: &UnixStream) -> anyhow::Result<Opti
             Ok(guard) => return Ok(Some(guard)),
             Err(Error::NoSuchDevice(device) | Error::Down(device)) => {
                 if !told {
-                    output::say(&format!("waiting for `{device}` to be there and up"));
+                    let text = format!("waiting for `{device}` to be there and up");
+                    output::say(&text);
+                    service::ready(&text);
                     told = true;
                 }
+                service::alive();
             }
             Err(error) => return Err(error.into()),
         }
