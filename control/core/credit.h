@@ -60,14 +60,21 @@
 /* Least unacknowledged segments of an undisturbed stream with which an ACK goes out; two after loss or marks, as with delayed
  * ACKs (RFC 5681 section 4.2). */
 #define MOST_LEFT_OUT 4
-/* A turn of all flows takes no more than 50 ms, in units of 2^20 ns, as throughput is measured. */
-#define LONGEST_TURN 48
+/* A turn of all flows takes no more than this, ns, nor than a short timer of our own TCP allows. */
+#define LONGEST_TURN 50000000ull
 /* Until the link has shown what it carries, a turn takes no more than this many budgets. */
 #define BUDGETS_PER_TURN 64
 
+INLINE bool timer_is_short(CORE_ONLY)
+{
+	return below_timer(LONGEST_TURN, own_timer(CORE_ALONE)) < LONGEST_TURN;
+}
+
 INLINE __u64 turn(CORE_ONLY)
 {
-	return max_u64(get64(&GATE->threshold) * BUDGETS_PER_TURN, get64(&GATE->smooth_bandwidth) * LONGEST_TURN);
+	if (timer_is_short(CORE_ALONE))
+		return max_u64(get64(&GATE->threshold), link_rate(CORE_ALONE) * below_timer(LONGEST_TURN, own_timer(CORE_ALONE)) >> 20);
+	return max_u64(get64(&GATE->threshold) * BUDGETS_PER_TURN, get64(&GATE->smooth_bandwidth) * LONGEST_TURN >> 20);
 }
 
 /* Whether all active flows can send side by side: nobody waits, and no ACK needs a copy. */
@@ -112,15 +119,32 @@ INLINE __u32 share(WITH_CORE const struct flow *flow)
 	return min_u64(max_u64(payload / mss, LEAST_SEGMENTS) * mss, 1u << 30);
 }
 
-/* Whether all that active flows could send at once fits: then nothing is lowered. */
-INLINE bool no_danger(WITH_CORE const struct flow *flow)
-{
-	return get64(&GATE->offered) <= get64(&GATE->threshold) + (get64(&GATE->engaged) <= 1 ? pipe_of(CORE flow) : 0);
-}
-
 INLINE bool crowded(WITH_CORE const struct flow *flow)
 {
 	return get64(&GATE->crowd) * flow_wire(flow, LEAST_SEGMENTS * get32(&flow->mss)) > turn(CORE_ALONE);
+}
+
+/* Whether a timer would fire before everybody has had a turn: then what a guard can do is done sooner by the timers themselves, and
+ * all is left to TCP. */
+INLINE bool beyond_timers(WITH_CORE const struct flow *flow)
+{
+	__u64 waits;
+
+	if (!timer_is_short(CORE_ALONE))
+		return false;
+	if (SETTINGS->credit)
+		return crowded(CORE flow);
+	waits = get64(&GATE->crowd) * flow_wire(flow, get32(&flow->window));
+	return waits > get64(&GATE->threshold) && waits > link_rate(CORE_ALONE) * below_timer(LONGEST_TURN, own_timer(CORE_ALONE)) >> 20;
+}
+
+/* Whether all that active flows could send at once fits, or nothing can be done: then nothing is lowered. Nor is it for one flow
+ * alone as long as nobody knows the buffer: what it can hold one sender finds out best by itself. */
+INLINE bool no_danger(WITH_CORE const struct flow *flow)
+{
+	if (SETTINGS->search && get64(&GATE->crowd) <= 1)
+		return true;
+	return beyond_timers(CORE flow) || get64(&GATE->offered) <= get64(&GATE->threshold) + (get64(&GATE->engaged) <= 1 ? pipe_of(CORE flow) : 0);
 }
 
 INLINE __u64 lacking(WITH_CORE const struct flow *flow, __u32 ack)
@@ -190,8 +214,6 @@ INLINE __u32 grant(WITH_CORE const struct flow *flow, const struct outgoing *out
 	bool among_many = out->class == CLASS_REQUEST && get64(&GATE->engaged) > TURNS && !abreast(CORE_ALONE);
 	__u32 wanted;
 
-	if (no_danger(CORE flow))
-		return edge_at(out, 1u << 30);
 	if (out->class == CLASS_HANDSHAKE && !any_flag(flow, FLOW_HALF_OPEN) && !out->data && crowded(CORE flow))
 		return out->ack;
 	if (may_have_ended || among_many || out->class == CLASS_HANDSHAKE)
@@ -219,12 +241,15 @@ INLINE void price(WITH_CORE const struct flow *flow, const struct outgoing *out,
 INLINE void credit_trigger(WITH_CORE const struct flow *flow, const struct outgoing *out,
 					   struct trigger *trigger)
 {
-	bool moves = out->class == CLASS_DATA ? !can_go_on(flow, out->ack)
-					      : out->class != CLASS_URGENT && out->class != CLASS_STALE;
+	bool recovers = out->class == CLASS_URGENT || out->class == CLASS_STALE;
+	bool moves = out->class == CLASS_DATA ? !can_go_on(flow, out->ack) : !recovers;
+	bool safe = no_danger(CORE flow);
 	__u32 to = kept_edge(flow, out);
 
+	if (safe && !recovers)
+		to = later(edge_at(out, 1u << 30), to);
 	if ((out->class == CLASS_ACK || out->class == CLASS_DATA) && has_no_more(CORE flow)) {
-		trigger->edge = crowded(CORE flow) && !out->repeated ? to : later(least(flow, out), to);
+		trigger->edge = safe || (crowded(CORE flow) && !out->repeated) ? to : later(least(flow, out), to);
 		trigger->moves_edge = true;
 		return;
 	}
@@ -233,7 +258,7 @@ INLINE void credit_trigger(WITH_CORE const struct flow *flow, const struct outgo
 		trigger->moves_edge = true;
 		return;
 	}
-	if (moves)
+	if (moves && !safe)
 		to = later(grant(CORE flow, out), to);
 	price(CORE flow, out, to, trigger);
 }

@@ -28,6 +28,7 @@ pub fn pac(scenario: &Scenario) -> pac::Config {
     config.auto = parameters.auto;
     config.rate_mbps = scenario.network.rate.0 / 1_000_000;
     config.max_hold = parameters.max_hold.unwrap_or(config.max_hold);
+    config.own_timer = scenario.tcp.rto_min;
     config.initial_window = parameters.initial_window.unwrap_or(scenario.tcp.initial_window);
     config.lambda_permille = permille(parameters.lambda);
     config.rtt = match parameters.rtt {

@@ -72,8 +72,12 @@ impl Age {
     }
 
     /// The longest hold.
-    fn limit(self, rules: &Rules) -> Span {
-        if self == Self::Copy { rules.max_hold * COPY_PATIENCE } else { rules.max_hold }
+    fn limit(self, rules: &Rules, gate: &Gate) -> Span {
+        match self {
+            Self::Ack => decision::longest_ack_hold(rules, gate),
+            Self::Request => decision::longest_request_hold(rules, gate),
+            Self::Copy => rules.max_hold * COPY_PATIENCE,
+        }
     }
 }
 
@@ -141,6 +145,8 @@ pub struct Scheduler {
     next_look: Time,
     next_scan: Time,
     last_poll: Time,
+    /// The longest hold of each [`Age`].
+    limits: [Span; 3],
     budget: Budget,
     stats: Stats,
 }
@@ -163,6 +169,7 @@ impl Default for Scheduler {
             next_look: Time::ZERO,
             next_scan: Time::ZERO,
             last_poll: Time::ZERO,
+            limits: [Span::ZERO; 3],
             budget: Budget::default(),
             stats: Stats::default(),
         }
@@ -197,6 +204,7 @@ impl Scheduler {
             return;
         };
         self.drop_spare(id);
+        self.limits = Age::ALL.map(|age| age.limit(rules, state.gate()));
         if self.held() == 0 {
             self.budget.pause();
         }
@@ -230,6 +238,7 @@ impl Scheduler {
             }
             self.last_poll = now;
             let gate = state.gate();
+            self.limits = Age::ALL.map(|age| age.limit(rules, gate));
             decision::roll(rules, gate, now);
             if self.held() > 0 && Budget::applies(rules) {
                 self.budget.observe(rules, gate, now);
@@ -238,7 +247,7 @@ impl Scheduler {
                 continue;
             }
             self.void_silent(rules, state, now);
-            if !self.release_next(rules, state, now) {
+            if !self.release_next(rules, state, now) && self.ready.is_empty() {
                 return None;
             }
         }
@@ -254,9 +263,9 @@ impl Scheduler {
             let &(slot, _) = self.ages[age as usize].front()?;
             Some(self.slots[slot as usize].since + span)
         };
-        let limit = Age::ALL.into_iter().filter_map(|age| after(age, age.limit(rules))).min();
+        let limit = Age::ALL.into_iter().filter_map(|age| after(age, self.limit(age))).min();
         let Some(limit) = limit else { return (self.spares > 0).then_some(self.next_look) };
-        let split = after(Age::Request, split_after(rules)).filter(|_| rules.credit);
+        let split = after(Age::Request, self.split_after()).filter(|_| rules.credit);
         // What could not be split when its time came is looked at again a little later.
         let split = split.map(|time| time.max(self.last_poll + Span(rules.silence.0 / 4)));
         // Only while a SYN-ACK waits for it; a time that has passed asks for nothing.
@@ -274,6 +283,15 @@ impl Scheduler {
         for id in 0..self.flows.len() {
             self.drop_spare(FlowId(id as u32));
         }
+    }
+
+    const fn limit(&self, age: Age) -> Span {
+        self.limits[age as usize]
+    }
+
+    /// When a request may leave without a grant: well before our own TCP repeats it.
+    const fn split_after(&self) -> Span {
+        Span(self.limit(Age::Request).0 / 2)
     }
 
     fn push(&mut self, flow: &Flow, id: FlowId, packet: PacketId, out: Outgoing, now: Time) {
@@ -348,12 +366,8 @@ impl Scheduler {
     /// The flow whose turn it is: the first of the highest level, or the one that would else wait for too long. Flows that
     /// have outgrown their level sink on the way.
     fn front(&mut self, rules: &Rules, state: &impl State, now: Time) -> Option<FlowId> {
-        let (ages, patience) = if rules.credit {
-            (&[Age::Request][..], rules.max_hold.0 / 4)
-        } else {
-            (&[Age::Ack, Age::Request][..], rules.max_hold.0 / 3)
-        };
-        let overdue = ages.iter().filter_map(|&age| self.oldest(age, Span(patience), now));
+        let (ages, part) = if rules.credit { (&[Age::Request][..], 4) } else { (&[Age::Ack, Age::Request][..], 3) };
+        let overdue = ages.iter().filter_map(|&age| self.oldest(age, Span(self.limit(age).0 / part), now));
         if let Some((_, id, _)) = overdue.min_by_key(|&(since, ..)| since) {
             return Some(id);
         }
@@ -425,7 +439,7 @@ impl Scheduler {
     /// grant, and a bare copy of it stays in its place; else it is charged and gone.
     fn force_oldest<S: State>(&mut self, rules: &Rules, state: &S, now: Time) -> bool {
         self.drop_departed_ages();
-        let overdue = Age::ALL.into_iter().find_map(|age| self.oldest(age, age.limit(rules), now));
+        let overdue = Age::ALL.into_iter().find_map(|age| self.oldest(age, self.limit(age), now));
         let Some((_, id, head)) = overdue else { return false };
         let Some(flow) = state.flow(id) else { return false };
         if self.can_split(rules, state.gate(), flow, head) {
@@ -439,7 +453,7 @@ impl Scheduler {
     /// Lets a request that has waited for long enough go without a grant if the budget has room for what that sets in
     /// motion: mostly nothing.
     fn split_oldest_request<S: State>(&mut self, rules: &Rules, state: &S, now: Time) -> bool {
-        let Some((_, id, head)) = self.oldest(Age::Request, split_after(rules), now) else { return false };
+        let Some((_, id, head)) = self.oldest(Age::Request, self.split_after(), now) else { return false };
         let Some(flow) = state.flow(id) else { return false };
         let gate = state.gate();
         let cost = decision::without_grant(rules, gate, flow, &self.slots[head as usize].out).wire();
@@ -536,6 +550,9 @@ impl Scheduler {
             return;
         }
         *counter(&mut self.stats) += 1;
+        if bare && !flow.flags.any(flag::OVERTAKEN) {
+            decision::note_patient_peer(rules, gate, waited);
+        }
         charge(rules, gate, flow, &out, &trigger, now);
         self.watch(id, flow, now);
         flow.added_delay.set(smooth(u64::from(flow.added_delay.get()), waited.0) as u32);
@@ -614,11 +631,6 @@ impl Scheduler {
 /// Smoothing by 7/8, as TCP smooths its RTT.
 const fn smooth(old: u64, sample: u64) -> u64 {
     if old == 0 { sample } else { old - old / 8 + sample / 8 }
-}
-
-/// When a request may leave without a grant: well before our own TCP repeats it.
-fn split_after(rules: &Rules) -> Span {
-    Span(rules.max_hold.0 / 2)
 }
 
 /// One packet of the flow is held no more.

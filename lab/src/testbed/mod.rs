@@ -25,6 +25,7 @@ mod offload;
 mod port;
 mod registry;
 mod spec;
+mod sysfs;
 mod tools;
 
 use std::io;
@@ -41,7 +42,7 @@ pub use tools::{TestbedError, require_privilege};
 use delay::{DelayLine, Ends, Far};
 use port::BOTTLENECK;
 use spec::DEEP_BUFFER;
-use tools::{ip_batch, run};
+use tools::ip_batch;
 
 /// The receiver's device.
 pub const RECEIVER_DEVICE: &str = "rx0";
@@ -93,7 +94,7 @@ impl Testbed {
         let name = |part: &str| format!("{}-{id}-{part}", registry::PREFIX);
         let mut namespaces = vec![name("recv"), name("switch")];
         namespaces.extend((0..spec.hosts).map(|k| name(&format!("s{k}"))));
-        let entry = Entry { id, owner, namespaces, device: RECEIVER_DEVICE.into() };
+        let entry = Entry { id, owner, namespaces, device: RECEIVER_DEVICE.into(), first: !namespace::any_kept() };
         registry::record(&entry)?;
         // From here on dropping it removes whatever is there.
         let mut testbed = Self { spec, entry, leave: false, delay: None };
@@ -333,7 +334,7 @@ impl Testbed {
         }
         ip_batch(Some(host), &batch)?;
         if sender.is_none() {
-            steer(host, device);
+            steer(host, device)?;
         }
         self.set_offloads(host, &[device.to_owned()])
     }
@@ -387,12 +388,15 @@ pub fn down(name: &str) -> Result<(), TestbedError> {
 
 /// Has the receiver's frames processed on the last processor. Left to itself, a frame is received on the processor that sent
 /// it, so that senders could not outrun the port: each would first do the receiver's work.
-fn steer(host: &Namespace, device: &str) {
+fn steer(host: &Namespace, device: &str) -> Result<(), TestbedError> {
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
-    if cpus > 1 {
-        let queue = format!("/sys/class/net/{device}/queues/rx-0/rps_cpus");
+    let queue = format!("class/net/{device}/queues/rx-0/rps_cpus");
+    match sysfs::write(host, queue.as_ref(), &cpu_mask(cpus - 1)) {
         // A kernel without receive packet steering does without.
-        let _ = run("ip", &["netns", "exec", host.name(), "tee", &queue], &cpu_mask(cpus - 1));
+        Err(source) if source.kind() != io::ErrorKind::NotFound => {
+            Err(TestbedError::Io { what: format!("steering what {device} receives"), source })
+        }
+        _ => Ok(()),
     }
 }
 
