@@ -35,7 +35,8 @@
  * 6. ACKs are left out only while windows are in danger and the sender certainly sends on without them: what arrived last had no
  *    PSH, so more waits to be sent; half of the window is open; no loss is being repaired; and a window's worth has come since the
  *    last pause with every ACK, for senders may open their windows by the ACK (RFC 5681); and of what came since at most a quarter,
- *    and at most MOST_LEFT_OUT segments, are unacknowledged. Never on long paths.
+ *    and at most MOST_LEFT_OUT segments, are unacknowledged. Never on long paths. Never a D-SACK, nor the ACK at a change of CE
+ *    (RFC 8257 section 3.2): it carries ECN-Echo, or more has been received than it acknowledges.
  * 7. Turns are reckoned by the crowd, the most flows active of late: else the last flows of a round get large grants, keep most of
  *    them, and all send them at the begin of the next.
  * 8. On long paths shares are reckoned by the crowd, too: what has been granted there cannot be taken back for a round trip, and
@@ -165,7 +166,7 @@ INLINE bool is_superfluous(WITH_CORE const struct flow *flow, const struct outgo
 	/* Nothing is thinned where nothing is in danger, nor on long paths, whose senders time their ACKs. */
 	if (no_danger(CORE flow) || pipe_of(CORE flow) > 0)
 		return false;
-	if (!governs(CORE flow) || out->class != CLASS_ACK || out->ece || out->repeated || get32(&flow->held) > 0)
+	if (!governs(CORE flow) || out->class != CLASS_ACK || out->ece || out->dsack || out->repeated || get32(&flow->held) > 0)
 		return false;
 	if (any_flag(flow, FLOW_PUSHED | FLOW_RECOVERING | FLOW_PEER_DONE | FLOW_OVERTAKEN) ||
 	    get32(&flow->received) != out->ack || !can_go_on(flow, out->ack))
@@ -214,6 +215,8 @@ INLINE __u32 grant(WITH_CORE const struct flow *flow, const struct outgoing *out
 	bool among_many = out->class == CLASS_REQUEST && get64(&GATE->engaged) > TURNS && !abreast(CORE_ALONE);
 	__u32 wanted;
 
+	if (no_danger(CORE flow))
+		return edge_at(out, 1u << 30);
 	if (out->class == CLASS_HANDSHAKE && !any_flag(flow, FLOW_HALF_OPEN) && !out->data && crowded(CORE flow))
 		return out->ack;
 	if (may_have_ended || among_many || out->class == CLASS_HANDSHAKE)
@@ -241,15 +244,12 @@ INLINE void price(WITH_CORE const struct flow *flow, const struct outgoing *out,
 INLINE void credit_trigger(WITH_CORE const struct flow *flow, const struct outgoing *out,
 					   struct trigger *trigger)
 {
-	bool recovers = out->class == CLASS_URGENT || out->class == CLASS_STALE;
-	bool moves = out->class == CLASS_DATA ? !can_go_on(flow, out->ack) : !recovers;
-	bool safe = no_danger(CORE flow);
+	bool moves = out->class == CLASS_DATA ? !can_go_on(flow, out->ack)
+					      : out->class != CLASS_URGENT && out->class != CLASS_STALE;
 	__u32 to = kept_edge(flow, out);
 
-	if (safe && !recovers)
-		to = later(edge_at(out, 1u << 30), to);
 	if ((out->class == CLASS_ACK || out->class == CLASS_DATA) && has_no_more(CORE flow)) {
-		trigger->edge = safe || (crowded(CORE flow) && !out->repeated) ? to : later(least(flow, out), to);
+		trigger->edge = crowded(CORE flow) && !out->repeated ? to : later(least(flow, out), to);
 		trigger->moves_edge = true;
 		return;
 	}
@@ -258,7 +258,7 @@ INLINE void credit_trigger(WITH_CORE const struct flow *flow, const struct outgo
 		trigger->moves_edge = true;
 		return;
 	}
-	if (moves && !safe)
+	if (moves)
 		to = later(grant(CORE flow, out), to);
 	price(CORE flow, out, to, trigger);
 }

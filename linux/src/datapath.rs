@@ -1,5 +1,6 @@
 //! The BPF programs and their maps: configured before they are loaded, gone when this is dropped.
 
+use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -16,6 +17,7 @@ use crate::error::Error;
 use crate::load::{Verified, load, verified};
 use crate::shared::{MAX_FLOWS, Shared};
 use crate::skel::{AckgateSkelBuilder, types};
+use crate::standby::Unread;
 
 /// How a held frame leaves the kernel's path (`enum take` of `intf.h`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +36,7 @@ pub enum Take {
 }
 
 /// Age of the daemon's last sign of life beyond which nothing is held any more.
-pub const STALE: Span = Span::millis(250);
+pub const STALE: Span = Span::millis(150);
 
 /// The loaded programs.
 #[derive(Debug)]
@@ -71,7 +73,7 @@ impl Datapath {
         let program = |program: &libbpf_rs::ProgramMut<'_>| {
             program.as_fd().try_clone_to_owned().map_err(|source| Error::from_io(WHAT, source))
         };
-        let shared = Shared::new(&skel.maps.bss, &skel.maps.flows, &skel.maps.keys)
+        let shared = Shared::new(&skel.maps.bss, &skel.maps.flows, &skel.maps.keys, &skel.maps.links)
             .map_err(|source| Error::from_io("map the programs' memory", source))?;
         let fresh = Gate::new(config);
         shared.gate().threshold.set(fresh.threshold.get());
@@ -115,6 +117,11 @@ impl Datapath {
     /// Frames that are held, and wake-ups.
     pub(crate) fn ring(&self) -> &MapHandle {
         &self.ring
+    }
+
+    /// What is in the ring, for somebody who does not read it.
+    pub(crate) fn unread(&self) -> io::Result<Unread> {
+        Unread::new(&self.ring, self.ring.max_entries())
     }
 
     /// The state that the programs keep.

@@ -62,6 +62,11 @@ impl Emitter {
         self.queue.push(frame);
     }
 
+    /// Forgets what is queued.
+    pub(crate) fn withdraw(&mut self) {
+        self.spare.append(&mut self.queue);
+    }
+
     /// Sends what is queued. A frame that the device has no room for is tried again a few times, then lost like any
     /// other frame on a full link.
     pub(crate) fn flush(&mut self) {

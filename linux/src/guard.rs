@@ -8,11 +8,13 @@
 //! 3. Waking up for every frame's worth of budget costs more CPU than it gains: budget is asked for in batches
 //!    ([`Options::batch`]), which delays a release by the time that a batch takes to arrive.
 //! 4. Stopping: the heartbeat is withdrawn first, so that nothing more is held; then the programs are taken off, and
-//!    what is held leaves. Dropping the guard does the same, hence a panic too. After a kill the links end with the
-//!    process and the frames it held are lost, as on a congested link: TCP sends the next ACK.
+//!    what is held leaves, and every window is TCP's own again. Dropping the guard does the same, hence a panic too.
+//! 5. Stopped by others (SIGSTOP, SIGKILL): the standby process does it (see [`crate::standby`]). When this one goes on it forgets
+//!    what it held, for that has left.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixListener;
+use std::sync::Arc;
 
 use ackgate_control::decision::{self, Rules};
 use ackgate_control::pac::{Config, Scheduler, State, Stats};
@@ -24,22 +26,25 @@ use nix::sys::time::TimeSpec;
 use serde::Serialize;
 
 use crate::attach::{self, Attachment};
-use crate::datapath::{Datapath, Take};
+use crate::datapath::{Datapath, STALE, Take};
 use crate::device::{Claim, Device};
 use crate::error::Error;
 use crate::hold::{self, Arrival, Hold, NfQueue, Pair, Redirect, Ring};
 use crate::neighbours::{Neighbours, Notice, Seen};
 use crate::observe::Observation;
 use crate::privilege;
+use crate::standby::{Keeper, Standby, Vault};
 use crate::statistics::Snapshot;
 use crate::sweep::{self, Sweeper};
 use crate::sys;
 use crate::watchdog::{Signs, Watchdog};
 
 /// Time between two signs of life; the programs lose patience after [`crate::datapath::STALE`].
-const HEARTBEAT: Span = Span::millis(50);
+const HEARTBEAT: Span = Span::millis(25);
 /// Sleep while a frame is counted as held that has not been read yet.
 const SOON: Span = Span::micros(50);
+/// Time between two looks at a rescue that is going on.
+const RESCUE: Span = Span::millis(1);
 /// A connection is a sender of now if it was charged or heard within this time.
 const ACTIVE: Span = Span::secs(1);
 
@@ -176,6 +181,8 @@ pub struct Summary {
     pub lost: u64,
     /// Times that the guard stepped aside because it seemed to do harm.
     pub stepped_aside: u64,
+    /// Times that the daemon was stopped for so long that its standby acted in its place.
+    pub rescues: u64,
     /// Wake-ups of the daemon.
     pub wakeups: u64,
     /// CPU time of the daemon, s.
@@ -199,6 +206,10 @@ pub struct Guard {
     datapath: Datapath,
     attachment: Option<Attachment>,
     hold: Box<dyn Hold>,
+    /// None where nothing is touched: there is nothing to make up for.
+    standby: Option<Standby>,
+    /// Rescues that have been made up for.
+    rescues: u64,
     scheduler: Scheduler,
     sweeper: Sweeper,
     /// Most connections that were active at once.
@@ -251,16 +262,23 @@ impl Guard {
             None => Take::Vanish,
         };
         let datapath = Datapath::load(&options.pac, take, false)?;
+        let rules: Rules = options.pac.clone().into();
+        let vault = Vault::new(options.pac.max_held);
+        let vault = Arc::new(vault.map_err(|source| Error::from_io("share memory with the standby process", source))?);
+        let keeper = Keeper::new(Arc::clone(&vault));
         let hold: Box<dyn Hold> = match pair {
-            Some(pair) => Box::new(Redirect::new(&device, &datapath, pair)?),
+            Some(pair) => Box::new(Redirect::new(&device, &datapath, pair, keeper)?),
             None if queue => Box::new(NfQueue::new(&device, &datapath)?),
-            None => Box::new(Ring::new(&device, &datapath)?),
+            None => Box::new(Ring::new(&device, &datapath, keeper)?),
         };
         let stats = options.bpf_stats.then(sys::RunTimeStats::enable).transpose();
         let stats = stats.map_err(|source| Error::from_io("have the kernel measure the programs", source))?;
         sys::precise_timers();
         let now = sys::now();
         datapath.shared().gate().heartbeat.set(now.0);
+        // Before there is anything to make up for, and without the links, which end with this process.
+        let standby =
+            if options.observe { None } else { Some(Standby::new(rules.clone(), &datapath, vault, hold.aid()?)?) };
         let attachment = attach::attach(clsact, &device, &datapath)?;
         let ids = (!clsact)
             .then(|| Ok((sys::program_info(datapath.ingress())?.id, sys::program_info(datapath.egress())?.id)));
@@ -270,12 +288,14 @@ impl Guard {
             watchdog: Watchdog::new(options.step_aside.filter(|_| !options.observe), options.pac.max_hold),
             held_for: Span::ZERO,
             notices: Vec::new(),
-            rules: options.pac.clone().into(),
+            rules,
             options,
             device,
             datapath,
             attachment: Some(attachment),
             hold,
+            standby,
+            rescues: 0,
             scheduler: Scheduler::default(),
             sweeper: Sweeper::default(),
             peak_active: 0,
@@ -302,13 +322,22 @@ impl Guard {
             if now >= self.next_sweep {
                 self.next_sweep = now + sweep::PERIOD;
                 self.sweeper.sweep(&self.rules, &self.datapath, now);
+                if let Some(standby) = &mut self.standby {
+                    standby.replace(self.datapath.shared());
+                }
                 if !self.device.exists() {
                     return Err(Error::Gone(self.device.name.clone()));
                 }
                 let seen = self.seen();
                 self.notices.append(&mut self.neighbours.look(seen)?);
                 let signs = self.signs();
-                self.notices.extend(self.watchdog.look(now, signs).map(Notice::from));
+                if let Some(turn) = self.watchdog.look(now, signs) {
+                    if self.watchdog.is_aside() {
+                        self.let_all_go(now);
+                        self.hand_back();
+                    }
+                    self.notices.push(turn.into());
+                }
             }
             if now >= deadline {
                 return Ok(Outcome::Deadline);
@@ -322,11 +351,17 @@ impl Guard {
 
     /// One round: takes in what is held, lets go what may leave.
     fn work(&mut self, now: Time) {
+        if self.is_rescued() {
+            return;
+        }
+        if rescues(self.standby.as_ref()) != self.rescues {
+            self.start_again();
+        }
         self.peak_active = self.peak_active.max(self.datapath.shared().gate().crowd.get());
         if self.watchdog.is_aside() {
             return self.let_all_go(now);
         }
-        let Self { options, rules, datapath, hold, scheduler, arrivals, hold_times, held_for, .. } = self;
+        let Self { options, rules, datapath, hold, standby, scheduler, arrivals, hold_times, held_for, .. } = self;
         let shared = datapath.shared();
         self.again = false;
         shared.gate().heartbeat.set(now.0);
@@ -339,7 +374,15 @@ impl Guard {
                 hold_times.saturating_record((waited.0 / 1000).max(1));
                 *held_for = *held_for + waited;
             }
+            if rescues(standby.as_ref()) != self.rescues {
+                hold.withdraw();
+                return;
+            }
             carry_out(action, hold.as_mut());
+        }
+        if rescues(standby.as_ref()) != self.rescues {
+            hold.withdraw();
+            return;
         }
         hold.flush();
         let gate = shared.gate();
@@ -351,8 +394,41 @@ impl Guard {
         }
     }
 
+    /// This process did not run for so long that the standby has acted in its place: all that was held has left.
+    fn start_again(&mut self) {
+        let Self { rules, datapath, hold, standby, scheduler, arrivals, .. } = self;
+        tracing::warn!("this process was stopped for more than {STALE}; all that was held has left meanwhile");
+        self.rescues = rescues(standby.as_ref());
+        let shared = datapath.shared();
+        hold.withdraw();
+        hold.collect(arrivals);
+        for arrival in arrivals.drain(..) {
+            scheduler.enqueue(rules, shared, arrival.flow, arrival.packet, arrival.out, arrival.time);
+        }
+        scheduler.abandon(shared);
+        while let Some((action, _)) = scheduler.poll(rules, shared, sys::now()) {
+            carry_out(action, hold.as_mut());
+        }
+        hold.flush();
+    }
+
+    /// Whether the standby acts in this process's place.
+    fn is_rescued(&self) -> bool {
+        self.standby.as_ref().is_some_and(Standby::is_rescuing)
+    }
+
+    /// Every window is TCP's own again, and the peers are told so.
+    fn hand_back(&self) {
+        if let Some(standby) = &self.standby {
+            standby.hand_back(self.datapath.shared());
+        }
+    }
+
     /// When to wake up although nobody calls.
     fn wake_time(&self, now: Time) -> Time {
+        if self.is_rescued() {
+            return now + RESCUE;
+        }
         let unread = self.datapath.shared().gate().held.get() > self.scheduler.held() as u64;
         let soon = if self.again {
             now
@@ -449,6 +525,7 @@ impl Guard {
             lost: self.hold.lost(),
             unacceptable: gate.unacceptable.get(),
             stepped_aside: self.watchdog.times(),
+            rescues: self.rescues,
         }
     }
 
@@ -498,6 +575,7 @@ impl Guard {
             unacceptable: gate.unacceptable.get(),
             lost: self.hold.lost(),
             stepped_aside: self.watchdog.times(),
+            rescues: self.rescues,
             wakeups: self.wakeups,
             daemon_cpu_s,
             peak_rss_kb,
@@ -529,6 +607,7 @@ impl Guard {
             carry_out(action, self.hold.as_mut());
         }
         self.hold.flush();
+        self.hand_back();
     }
 }
 
@@ -536,6 +615,11 @@ impl Drop for Guard {
     fn drop(&mut self) {
         self.shut_down();
     }
+}
+
+/// Times that the standby has acted.
+fn rescues(standby: Option<&Standby>) -> u64 {
+    standby.map_or(0, Standby::rescues)
 }
 
 fn carry_out(action: Action, hold: &mut dyn Hold) {

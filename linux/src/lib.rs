@@ -35,6 +35,7 @@ mod frames;
 mod limits;
 mod qdisc;
 mod skel;
+mod standby;
 mod sweep;
 mod sys;
 mod watch_skel;

@@ -83,16 +83,23 @@ unsafe impl Sync for Mapping {}
 pub struct Shared {
     variables: Mapping,
     flows: Mapping,
+    links: Mapping,
     keys: Arc<Keys>,
 }
 
 impl Shared {
     /// Maps the programs' variables, their flow states and the keys of those.
-    pub(crate) fn new(variables: &impl AsFd, flows: &impl AsFd, keys: &impl AsFd) -> io::Result<Self> {
+    pub(crate) fn new(
+        variables: &impl AsFd,
+        flows: &impl AsFd,
+        keys: &impl AsFd,
+        links: &impl AsFd,
+    ) -> io::Result<Self> {
         let entries = MAX_FLOWS as usize;
         Ok(Self {
             variables: Mapping::new(variables, size_of::<types::bss>())?,
             flows: Mapping::new(flows, entries * size_of::<Flow>())?,
+            links: Mapping::new(links, entries * size_of::<types::link>())?,
             keys: Arc::new(Keys(Mapping::new(keys, entries * size_of::<FlowKey>())?)),
         })
     }
@@ -116,6 +123,17 @@ impl Shared {
     #[must_use]
     pub fn key(&self, id: FlowId) -> Option<FlowKey> {
         self.keys.key(id)
+    }
+
+    /// How the entry's frames begin, as `struct link` has it; zeroes where nobody has needed to know yet.
+    pub(crate) fn link(&self, id: FlowId) -> Option<types::link> {
+        if id.0 >= MAX_FLOWS {
+            return None;
+        }
+        let at = self.links.as_ptr::<types::link>(id.0 as usize * size_of::<types::link>());
+        // SAFETY: the entry lies within the mapping and holds plain integers, valid whatever they are. A connection's link
+        // changes when its neighbour does; half of each would be a frame for nobody.
+        Some(unsafe { at.read_volatile() })
     }
 
     /// The addresses, for whoever needs nothing else.
@@ -197,5 +215,6 @@ mod tests {
             would_hold
         );
         assert_eq!(size_of::<FlowKey>(), 40, "struct flow_key");
+        assert_eq!(size_of::<types::link>() % 8, 0, "entries of an array map stand at multiples of 8 bytes");
     }
 }

@@ -80,6 +80,8 @@ statistics! {
     Counter unacceptable,
     /// Times that the guard stepped aside because it seemed to do harm.
     Counter stepped_aside,
+    /// Times that the daemon was stopped for so long that its standby process acted in its place.
+    Counter rescues,
 }
 
 #[cfg(test)]

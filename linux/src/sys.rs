@@ -123,6 +123,24 @@ pub(crate) fn send_frames(socket: &OwnedFd, frames: &[Vec<u8>]) -> io::Result<us
     usize::try_from(sent).map_err(|_| io::Error::last_os_error())
 }
 
+/// Sends one frame.
+pub(crate) fn send_frame(socket: &OwnedFd, frame: &[u8]) -> io::Result<()> {
+    let sent = nix::sys::socket::send(socket.as_raw_fd(), frame, nix::sys::socket::MsgFlags::MSG_DONTWAIT);
+    sent.map(drop).map_err(io::Error::from)
+}
+
+/// Closes the descriptors from `first` to `last`, whatever they are.
+pub(crate) fn close_range(first: RawFd, last: RawFd) {
+    // SAFETY: plain integers; the caller knows that nothing uses these descriptors any more.
+    unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) };
+}
+
+/// The name that `ps` shows.
+pub(crate) fn name_this_process(name: &std::ffi::CStr) {
+    // SAFETY: a terminated string, alive during the call.
+    unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr()) };
+}
+
 /// Frames that one [`receive_frames`] takes at most, and bytes of each.
 pub(crate) const RECEIVE_BATCH: usize = 64;
 pub(crate) const RECEIVE_BYTES: usize = 1536;

@@ -200,7 +200,7 @@ mod tests {
 
         /// A second in which that many were released, so many of them forced, each held for `held`, and `bytes` arrived.
         fn second(&mut self, released: u64, forced: u64, held: Span, bytes: u64) -> Option<Turn> {
-            self.now = self.now + Span::secs(1);
+            self.now += Span::secs(1);
             self.signs.released += released;
             self.signs.forced += forced;
             self.signs.held_for = Span(self.signs.held_for.0 + released * held.0);

@@ -25,6 +25,15 @@ struct flow_key {
 	__u32 vlan;
 };
 
+/* How a connection's frames begin: enough for addresses, two VLAN tags and the type behind them. For whoever writes one that our
+ * TCP did not send. */
+struct link {
+	__u8 head[28];
+	/* A tag that travels beside the frame, as in struct held. */
+	__u16 tag;
+	__u16 tag_protocol;
+};
+
 /* Books of the datapath itself, beside PAC's. */
 struct books {
 	/* Entries of the flow table that were handed out at least once. */
@@ -90,5 +99,7 @@ struct held {
 #define HELD_REPEATED 4
 /* The frame has left already; this is its copy, which becomes a bare ACK. */
 #define HELD_COPY 8
+/* The frame reports a duplicate. */
+#define HELD_DSACK 16
 
 #endif
