@@ -11,11 +11,11 @@ fn main() {
         .file("src/watch/native.c")
         .flags(["-std=gnu11", "-Wall", "-Wextra", "-Werror"])
         .compile("ackgate_watch");
-    let built = clang::build("src/bpf/ackgate.bpf.c", "ackgate.skel.rs")
-        .and_then(|_| clang::build("src/bpf/watch.bpf.c", "watch.skel.rs"));
-    if let Err(reason) = built {
-        // What a build script prints on stderr is what cargo shows.
-        eprintln!("ackgate's BPF programs could not be built: {reason}");
-        std::process::exit(1);
+    for name in ["ackgate", "host", "watch"] {
+        if let Err(reason) = clang::build(&format!("src/bpf/{name}.bpf.c"), &format!("{name}.skel.rs")) {
+            // What a build script prints on stderr is what cargo shows.
+            eprintln!("ackgate's BPF programs could not be built: {reason}");
+            std::process::exit(1);
+        }
     }
 }

@@ -1,6 +1,9 @@
 //! `ackgate run`: guards an interface in the foreground until Ctrl-C.
 
+mod host;
 mod publish;
+mod scheme;
+mod screen;
 mod service;
 mod wait;
 
@@ -17,10 +20,12 @@ use ackgate_linux::{attach, hold, route};
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 
+use self::publish::{Identity, Publisher};
+use self::scheme::Scheme;
+use self::screen::Screen;
 use crate::exit::Refused;
-use crate::output::{self, Output, Wait};
+use crate::output::{self, Wait};
 use crate::stop;
-use publish::{Identity, Publisher};
 
 /// What decides when an ACK may leave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
@@ -36,27 +41,37 @@ enum Policy {
     WindowOnly,
     /// Requests and handshakes wait; ACKs are counted, but never wait.
     RequestsOnly,
+    /// PAC to the letter: Algorithm 1 and Eq. 2 to 6, nothing else. In user space, as those below.
+    PacLetter,
+    /// ICTCP: windows by the bandwidth that is left (needs --rate where the link tells none).
+    Ictcp,
+    /// ACKs leave at a constant rate (PAC §II-D).
+    Shaper,
+    /// HWatch: probes before a SYN, windows by their marks. Run it at the other hosts as well.
+    Hwatch,
+}
+
+/// What runs a policy.
+#[derive(Clone, Copy, Debug)]
+enum Runner {
+    /// The fast path.
+    Gate(pac::Guard),
+    /// The generic host.
+    Host(Scheme),
 }
 
 impl Policy {
-    /// As `--guard` has it.
-    const fn name(self) -> &'static str {
+    const fn runner(self) -> Runner {
         match self {
-            Self::Pac => "pac",
-            Self::PacPublished => "pac-published",
-            Self::Credit => "credit",
-            Self::WindowOnly => "window-only",
-            Self::RequestsOnly => "requests-only",
-        }
-    }
-
-    const fn guard(self) -> pac::Guard {
-        match self {
-            Self::Pac => pac::Guard::Pac,
-            Self::PacPublished => pac::Guard::PacPublished,
-            Self::Credit => pac::Guard::Credit,
-            Self::WindowOnly => pac::Guard::WindowOnly,
-            Self::RequestsOnly => pac::Guard::RequestsOnly,
+            Self::Pac => Runner::Gate(pac::Guard::Pac),
+            Self::PacPublished => Runner::Gate(pac::Guard::PacPublished),
+            Self::Credit => Runner::Gate(pac::Guard::Credit),
+            Self::WindowOnly => Runner::Gate(pac::Guard::WindowOnly),
+            Self::RequestsOnly => Runner::Gate(pac::Guard::RequestsOnly),
+            Self::PacLetter => Runner::Host(Scheme::PacLetter),
+            Self::Ictcp => Runner::Host(Scheme::Ictcp),
+            Self::Shaper => Runner::Host(Scheme::Shaper),
+            Self::Hwatch => Runner::Host(Scheme::Hwatch),
         }
     }
 }
@@ -140,6 +155,16 @@ enum AttachChoice {
     Clsact,
 }
 
+impl AttachChoice {
+    const fn choice(self) -> attach::Choice {
+        match self {
+            Self::Auto => attach::Choice::Auto,
+            Self::Tcx => attach::Choice::Tcx,
+            Self::Clsact => attach::Choice::Clsact,
+        }
+    }
+}
+
 /// How long exact credit steps aside at first.
 const USUAL_PAUSE: Duration = Duration::from_secs(30);
 
@@ -184,6 +209,14 @@ pub(crate) struct Arguments {
     /// What decides when an ACK may leave.
     #[arg(long, value_enum, default_value = "credit", overrides_with = "guard")]
     guard: Policy,
+
+    /// A parameter of pac-letter, ictcp, shaper or hwatch, as in a scenario: ictcp.gamma2=0.15 (`ackgate sim keys` lists them).
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    changes: Vec<String>,
+
+    /// Base round-trip time of the paths, for hwatch: its probes go out in half of it, before each SYN. Without it: 500us.
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    rtt: Option<Duration>,
 
     /// How held ACKs leave the kernel's path.
     #[arg(long, value_enum, default_value = "auto")]
@@ -242,11 +275,19 @@ enum Event<'a> {
 
 /// Guards until SIGINT, SIGTERM or SIGHUP.
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    match arguments.guard.runner() {
+        Runner::Gate(guard) => gate(arguments, guard),
+        Runner::Host(scheme) => host::run(arguments, &Place::choose(arguments)?, scheme),
+    }
+}
+
+/// Guards by the fast path.
+fn gate(arguments: &Arguments, policy: pac::Guard) -> anyhow::Result<()> {
     let stop = stop::of_a_guard()?;
     let mut screen = Screen::new(arguments.json);
     let done = loop {
         let place = Place::choose(arguments)?;
-        let options = options(arguments, &place)?;
+        let options = options(arguments, &place, policy)?;
         let started = if arguments.wait { wait::start(&options, &stop)? } else { Some(Guard::start(options)?) };
         let Some(guard) = started else { break Ok(()) };
         match guard_until_stopped(guard, &stop, arguments, &place, &mut screen) {
@@ -256,7 +297,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
             done => break done,
         }
     };
-    let written = screen.output.finish();
+    let written = screen.finish();
     done?;
     written
 }
@@ -271,20 +312,16 @@ fn guard_until_stopped(
 ) -> anyhow::Result<()> {
     let identity = Identity {
         device: place.device.clone(),
-        guard: arguments.guard.name(),
+        guard: name(arguments.guard),
         buffer: arguments.buffer.bytes(),
         rate_mbps: place.rate_mbps,
         hold: guard.back_end().to_owned(),
         observe: arguments.observe,
     };
     let publisher = Publisher::start(&guard, identity, arguments.metrics)?;
-    screen.ready(arguments, place, guard.back_end());
-    service::ready(&format!(
-        "{} {}",
-        if arguments.observe { "observing" } else { "guarding" },
-        place.told(arguments.buffer)
-    ));
-    let mut next = ackgate_linux::now();
+    ready(screen, arguments, place, guard.back_end());
+    let mut last = (ackgate_linux::now(), Snapshot::default());
+    let mut next = last.0;
     let end = loop {
         next += Span::secs(1);
         match guard.run(next.max(ackgate_linux::now()), stop.as_fd()) {
@@ -292,8 +329,8 @@ fn guard_until_stopped(
                 let (snapshot, notices) = (guard.snapshot(), guard.notices());
                 publisher.update(snapshot, &notices);
                 service::alive();
-                screen.sample(snapshot, next);
-                notices.iter().for_each(|notice| screen.notice(notice));
+                sample(screen, arguments, &mut last, snapshot, next);
+                notices.iter().for_each(|told| notice(screen, told));
             }
             Ok(Outcome::Stopped) => break Ok(()),
             Err(error) => break Err(error.into()),
@@ -301,8 +338,7 @@ fn guard_until_stopped(
     };
     drop(publisher);
     service::stopping();
-    let summary = guard.stop();
-    screen.summary(place, &summary);
+    summary(screen, place, &guard.stop());
     end
 }
 
@@ -351,10 +387,19 @@ impl Place {
     }
 }
 
-fn options(arguments: &Arguments, place: &Place) -> anyhow::Result<Options> {
-    let refuse = |message: String| anyhow::Error::new(Refused(anyhow::anyhow!(message)));
+fn refuse(message: String) -> anyhow::Error {
+    Refused(anyhow::anyhow!(message)).into()
+}
+
+fn options(arguments: &Arguments, place: &Place, guard: pac::Guard) -> anyhow::Result<Options> {
+    if !arguments.changes.is_empty() || arguments.rtt.is_some() {
+        return Err(refuse(format!(
+            "--set and --rtt are for guards in user space (pac-letter, ictcp, shaper, hwatch), not for {}",
+            name(arguments.guard)
+        )));
+    }
     let buffer = arguments.buffer.bytes();
-    let defaults = Config::of(arguments.guard.guard(), buffer);
+    let defaults = Config::of(guard, buffer);
     let max_hold = arguments
         .max_hold
         .map_or(defaults.max_hold, |hold| u64::try_from(hold.as_nanos()).map_or(Span(u64::MAX), Span));
@@ -390,11 +435,7 @@ fn options(arguments: &Arguments, place: &Place) -> anyhow::Result<Options> {
         HoldChoice::Redirect => hold::Choice::Redirect,
         HoldChoice::Nfqueue => hold::Choice::NfQueue,
     };
-    options.attach = match arguments.attach {
-        AttachChoice::Auto => attach::Choice::Auto,
-        AttachChoice::Tcx => attach::Choice::Tcx,
-        AttachChoice::Clsact => attach::Choice::Clsact,
-    };
+    options.attach = arguments.attach.choice();
     options.bpf_stats = arguments.bpf_stats;
     let usual = if arguments.guard == Policy::Credit { StepAside::For(USUAL_PAUSE) } else { StepAside::Never };
     options.step_aside = arguments.step_aside.unwrap_or(usual).span();
@@ -402,105 +443,79 @@ fn options(arguments: &Arguments, place: &Place) -> anyhow::Result<Options> {
     Ok(options)
 }
 
-/// Where it is shown how things stand: JSON lines, one live line on a terminal, or one line a second elsewhere.
-struct Screen {
-    json: bool,
-    live: bool,
-    /// Nothing is touched.
-    observe: bool,
-    last: (Time, Snapshot),
-    output: Output,
+/// What `--guard` calls it.
+fn name(policy: Policy) -> String {
+    policy.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
 }
 
-impl Screen {
-    fn new(json: bool) -> Self {
-        let last = (ackgate_linux::now(), Snapshot::default());
-        let output = Output::new();
-        Self { json, live: !json && output.is_terminal(), observe: false, last, output }
-    }
-
-    fn ready(&mut self, arguments: &Arguments, place: &Place, back_end: &str) {
-        if self.json {
-            return self.event(&Event::Ready {
-                device: &place.device,
-                guard: arguments.guard,
-                buffer: arguments.buffer.bytes(),
-                rate_mbps: place.rate_mbps,
-                hold: back_end,
-                observe: arguments.observe,
-            });
-        }
-        let told = place.told(arguments.buffer);
-        let text = if arguments.observe {
-            format!("observing {told}; nothing is held or changed; Ctrl-C stops\n")
-        } else {
-            format!("guarding {told}, hold back-end {back_end}; Ctrl-C stops\n")
+fn ready(screen: &mut Screen, arguments: &Arguments, place: &Place, back_end: &str) {
+    let told = place.told(arguments.buffer);
+    let doing = if arguments.observe { "observing" } else { "guarding" };
+    service::ready(&format!("{doing} {told}"));
+    if screen.json() {
+        let ready = Event::Ready {
+            device: &place.device,
+            guard: arguments.guard,
+            buffer: arguments.buffer.bytes(),
+            rate_mbps: place.rate_mbps,
+            hold: back_end,
+            observe: arguments.observe,
         };
-        self.observe = arguments.observe;
-        self.output.write(&text, Wait::Never);
+        return screen.event(&ready, Wait::Never);
     }
+    let how = if arguments.observe { "nothing is held or changed".into() } else { format!("hold back-end {back_end}") };
+    let separator = if arguments.observe { ";" } else { "," };
+    screen.line(&format!("{doing} {told}{separator} {how}; Ctrl-C stops"), Wait::Never);
+}
 
-    fn sample(&mut self, now: Snapshot, time: Time) {
-        if self.json {
-            return self.event(&Event::Sample(now));
-        }
-        let (before, last) = self.last;
-        let elapsed = time.since(before).0.max(1);
-        let rate = u128::from(now.released.saturating_sub(last.released)) * 1_000_000_000 / u128::from(elapsed);
-        self.last = (time, now);
-        let line = if self.observe {
-            let Snapshot { senders, arrivals, lost_segments, would_hold, .. } = now;
-            format!(
-                "{senders:>5} senders  {arrivals:>9} arrived  {lost_segments:>7} lost  {would_hold:>9} would have been held"
-            )
-        } else {
-            format!(
-                "{:>5} senders  {:>9} of {} bytes in flight  {:>5} held  {rate:>7} released/s",
-                now.senders, now.in_flight, now.threshold, now.held
-            )
-        };
-        let text = if self.live { format!("\r{line}\x1b[K") } else { format!("{line}\n") };
-        self.output.write(&text, Wait::Never);
+fn sample(screen: &mut Screen, arguments: &Arguments, last: &mut (Time, Snapshot), now: Snapshot, time: Time) {
+    if screen.json() {
+        return screen.event(&Event::Sample(now), Wait::Never);
     }
+    let rate = per_second(now.released.saturating_sub(last.1.released), last.0, time);
+    *last = (time, now);
+    let line = if arguments.observe {
+        let Snapshot { senders, arrivals, lost_segments, would_hold, .. } = now;
+        format!(
+            "{senders:>5} senders  {arrivals:>9} arrived  {lost_segments:>7} lost  {would_hold:>9} would have been held"
+        )
+    } else {
+        format!(
+            "{:>5} senders  {:>9} of {} bytes in flight  {:>5} held  {rate:>7} released/s",
+            now.senders, now.in_flight, now.threshold, now.held
+        )
+    };
+    screen.live(&line);
+}
 
-    fn notice(&mut self, notice: &Notice) {
-        if self.json {
-            return self.event(&Event::Notice { notice, text: notice.to_string() });
-        }
-        if self.live {
-            self.output.write("\n", Wait::Never);
-        }
-        output::say(&notice.to_string());
-    }
+fn per_second(count: u64, from: Time, to: Time) -> u128 {
+    u128::from(count) * 1_000_000_000 / u128::from(to.since(from).0.max(1))
+}
 
-    fn summary(&mut self, place: &Place, summary: &Summary) {
-        if self.json {
-            return self.event(&Event::Summary(summary));
-        }
-        if let Some(observed) = &summary.observed {
-            let newline = if self.live { "\n" } else { "" };
-            return self.output.write(&format!("{newline}{}: {}.\n", place.device, observed.advice), Wait::Briefly);
-        }
-        let Summary { released, forced, passed, held_max, hold_us, .. } = summary;
-        let mut text = format!(
-            "{}{} is no longer guarded. {passed} segments passed at once. {released} were held, {held_max} at most at the same \
-             time, for\n{} us in the median and {} us at the 99th percentile; {forced} of them left because the longest hold was \
-             over.\n",
-            if self.live { "\n" } else { "" },
-            place.device,
-            hold_us.p50,
-            hold_us.p99
-        );
-        let programs = [("ingress", summary.bpf_ingress), ("egress", summary.bpf_egress)];
-        for (name, cost) in programs.iter().filter_map(|(name, cost)| cost.map(|cost| (name, cost))) {
-            text += &format!("The {name} program took {} ns per packet.\n", cost.ns_per_packet);
-        }
-        self.output.write(&text, Wait::Briefly);
+fn notice(screen: &mut Screen, notice: &Notice) {
+    if screen.json() {
+        return screen.event(&Event::Notice { notice, text: notice.to_string() }, Wait::Never);
     }
+    screen.end_live();
+    output::say(&notice.to_string());
+}
 
-    fn event(&mut self, event: &Event<'_>) {
-        let wait = if matches!(event, Event::Summary(_)) { Wait::Briefly } else { Wait::Never };
-        let line = serde_json::to_string(event).expect("numbers and text are JSON");
-        self.output.write(&(line + "\n"), wait);
+fn summary(screen: &mut Screen, place: &Place, summary: &Summary) {
+    if screen.json() {
+        return screen.event(&Event::Summary(summary), Wait::Briefly);
     }
+    if let Some(observed) = &summary.observed {
+        return screen.line(&format!("{}: {}.", place.device, observed.advice), Wait::Briefly);
+    }
+    let Summary { released, forced, passed, held_max, hold_us, .. } = summary;
+    let mut text = format!(
+        "{} is no longer guarded. {passed} segments passed at once. {released} were held, {held_max} at most at the same time, \
+         for\n{} us in the median and {} us at the 99th percentile; {forced} of them left because the longest hold was over.",
+        place.device, hold_us.p50, hold_us.p99
+    );
+    let programs = [("ingress", summary.bpf_ingress), ("egress", summary.bpf_egress)];
+    for (name, cost) in programs.iter().filter_map(|(name, cost)| cost.map(|cost| (name, cost))) {
+        text += &format!("\nThe {name} program took {} ns per packet.", cost.ns_per_packet);
+    }
+    screen.line(&text, Wait::Briefly);
 }

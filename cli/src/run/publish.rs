@@ -41,7 +41,7 @@ struct Told {
 pub(super) struct Identity {
     pub(super) device: String,
     /// The guard's name, as `--guard` has it.
-    pub(super) guard: &'static str,
+    pub(super) guard: String,
     pub(super) buffer: u64,
     pub(super) rate_mbps: Option<u64>,
     pub(super) hold: String,
@@ -158,11 +158,8 @@ impl Metrics {
         let identity = lock(state).identity.clone();
         let labels = [("device".into(), identity.device.clone().into())];
         let mut registry = Registry::with_prefix_and_labels("ackgate", labels.into_iter());
-        let about = vec![
-            ("version", env!("CARGO_PKG_VERSION").to_owned()),
-            ("guard", identity.guard.to_owned()),
-            ("hold", identity.hold),
-        ];
+        let about =
+            vec![("version", env!("CARGO_PKG_VERSION").to_owned()), ("guard", identity.guard), ("hold", identity.hold)];
         registry.register("build", "The guard and its version", Info::new(about));
         registry.register_collector(Box::new(Statistics(Arc::clone(state))));
         let ours = Arc::clone(&server);

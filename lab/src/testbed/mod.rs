@@ -46,6 +46,8 @@ use tools::ip_batch;
 
 /// The receiver's device.
 pub const RECEIVER_DEVICE: &str = "rx0";
+/// Each sender's device.
+pub const SENDER_DEVICE: &str = "tx0";
 /// Hardware address of every port of the switch.
 const SWITCH_MAC: &str = "02:ac:00:00:00:fe";
 
@@ -224,7 +226,7 @@ impl Testbed {
         };
         batch += &link(BOTTLENECK, RECEIVER_DEVICE, &receiver);
         for k in 0..self.spec.hosts {
-            batch += &link(&format!("to-s{k}"), "tx0", &self.sender(k));
+            batch += &link(&format!("to-s{k}"), SENDER_DEVICE, &self.sender(k));
         }
         ip_batch(None, &batch)?;
 
@@ -308,7 +310,7 @@ impl Testbed {
             ("ipv6/conf/default/router_solicitations", "0"),
             // What one connection learnt must not change the next one's start.
             ("ipv4/tcp_no_metrics_save", "1"),
-            ("ipv4/tcp_ecn", if self.spec.mark.is_some() { "1" } else { "0" }),
+            ("ipv4/tcp_ecn", if self.spec.ecn { "1" } else { "0" }),
             // Requests and ACKs must not depend on what this host prefers (BBR paces); senders are told per connection.
             ("ipv4/tcp_congestion_control", "reno"),
             // The application must never be what limits a sender.
@@ -318,7 +320,7 @@ impl Testbed {
             ("core/somaxconn", "65535"),
         ])
         .map_err(sysctl_error)?;
-        let device = if sender.is_some() { "tx0" } else { RECEIVER_DEVICE };
+        let device = if sender.is_some() { SENDER_DEVICE } else { RECEIVER_DEVICE };
         let mut batch = format!("link set lo up\nlink set {device} address {} up\n", mac(sender));
         for ipv6 in [false, true] {
             let me = Self::address(sender, ipv6);
