@@ -19,6 +19,12 @@ from slurm import Slurm, until
 
 SCENARIO = 'rounds = 20\nworkload = { volume = "32KB" }\n'
 VARY = ["--vary", "senders=1,2,4,8,16", "--vary", "scheme=none,pac,credit,dctcp", "--seeds", "500"]
+PYTHON = """
+import sys, ackgate
+vary = {"senders": [1, 2, 4, 8, 16], "scheme": ["none", "pac", "credit", "dctcp"]}
+options = {"engine": "ray", "folder": sys.argv[3], "tasks": int(sys.argv[4])} if sys.argv[3:] else {}
+ackgate.sweep(sys.argv[1], vary, seeds=500, progress=False, **options).write(sys.argv[2])
+"""
 #: Seconds between two questions whether an array has ended: each is a process that asks the controller.
 ASKED_EVERY = 2.0
 
@@ -79,24 +85,25 @@ def through_slurm(ackgate: str, folder: Path, scenario: Path, tasks: str, plain_
             meter.tell("Slurm: collected", plain_s)
 
 
-def through_ray(folder: Path, scenario: Path, tasks: str, plain_s: float) -> None:
-    """The sweep on a Ray of two processors, which is up before it."""
-    import ackgate
+def through_ray(folder: Path, scenario: Path, tasks: str) -> None:
+    """The sweep on a Ray of two processors, which is up before it, against the same in one process of Python."""
     import ray
 
+    python = [sys.executable, "-c", PYTHON, str(scenario)]
+    with Meter("python") as meter:
+        meter.begin()
+        subprocess.run([*python, str(folder / "python.csv")], check=True)
+        plain_s = meter.tell("one process of Python", 0.0)
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     with Meter("ray") as meter:
         meter.begin()
-        ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, _node_ip_address="127.0.0.1")
-        meter.tell("Ray: its start, which is not counted", 0.0)
+        started = ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, _node_ip_address="127.0.0.1")
+        meter.tell("Ray: its start, not counted", 0.0)
         try:
             meter.begin()
-            vary = {"senders": [1, 2, 4, 8, 16], "scheme": ["none", "pac", "credit", "dctcp"]}
-            place = folder / "ray"
-            sweep = ackgate.sweep(
-                scenario, vary, seeds=500, engine="ray", folder=place, tasks=int(tasks), progress=False
-            )
-            sweep.write(folder / "ray.csv")
+            environment = {**os.environ, "RAY_ADDRESS": started["gcs_address"]}
+            command = [*python, str(folder / "ray.csv"), str(folder / "ray"), tasks]
+            subprocess.run(command, check=True, env=environment)
             meter.tell("Ray: cut, run and collected", plain_s)
         finally:
             ray.shutdown()
@@ -117,7 +124,7 @@ def main() -> None:
                 plain.append(meter.tell("one process", 0.0))
             if not again:
                 through_slurm(ackgate, folder, scenario, tasks, plain[0])
-                through_ray(folder, scenario, tasks, plain[0])
+                through_ray(folder, scenario, tasks)
         print(f"one process before and after: {plain[1] / plain[0]:.2f} times")
         one = (folder / "one0.csv").read_bytes()
         assert (folder / "slurm.csv").read_bytes() == one and (folder / "ray.csv").read_bytes() == one

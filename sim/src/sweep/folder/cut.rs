@@ -2,7 +2,7 @@
 //! measured on a few points, and the others are taken to cost what the most similar of these do.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -14,6 +14,10 @@ use crate::observer::Until;
 const SAMPLES: usize = 64;
 /// What no point is below, in seconds: laying out the smallest network.
 const LEAST_S: f64 = 50e-6;
+/// A measured point speaks for points of its kind up to a few times its size; what is laid out and waited for, which
+/// does not grow with the bytes, would be taken for far too much in larger ones. This is how much of a point's own size
+/// all points together count beside those of its kind.
+const PRIOR: f64 = 0.25;
 
 /// A point's cost, measured.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -24,19 +28,32 @@ pub struct Sample {
     pub seconds: f64,
 }
 
-/// The points to measure: spread over the sweep by the golden ratio, which keeps step with no key's period.
+/// The points to measure: by turns spread over the sweep's order, and over its traffic, which finds the large points that
+/// most of the time goes into. Both by the golden ratio, which keeps step with no key's period; any first few of them are
+/// spread so too.
 #[must_use]
 pub fn samples(points: &[Point]) -> Vec<&Point> {
     const GOLDEN: f64 = 0.618_033_988_749_894_9;
+    let ends: Vec<f64> = points
+        .iter()
+        .scan(0.0, |end, point| {
+            *end += float(point.work());
+            Some(*end)
+        })
+        .collect();
+    let Some(all) = ends.last() else { return Vec::new() };
     #[expect(clippy::cast_precision_loss, clippy::cast_sign_loss, reason = "below the number of points")]
-    let place = |i: usize| (((i as f64 * GOLDEN).fract() * points.len() as f64) as usize).min(points.len() - 1);
-    let mut places: Vec<usize> = (0..if points.is_empty() { 0 } else { SAMPLES }).map(place).collect();
-    places.sort_unstable();
-    places.dedup();
-    places.into_iter().map(|place| &points[place]).collect()
+    let place = |i: usize| {
+        let share = ((i / 2) as f64 * GOLDEN).fract();
+        let by_order = (share * points.len() as f64) as usize;
+        let by_traffic = ends.partition_point(|end| *end <= share * all);
+        (if i.is_multiple_of(2) { by_order } else { by_traffic }).min(points.len() - 1)
+    };
+    let mut seen = HashSet::new();
+    (0..SAMPLES).map(place).filter(|place| seen.insert(*place)).map(|place| &points[place]).collect()
 }
 
-/// Runs sample points, the shortest first, no longer than `budget_s` seconds in all, and tells what they cost. A run
+/// Runs sample points, no longer than `budget_s` seconds in all, and tells what they cost. A run
 /// that is not over by then says too little, and counts only when there is no other.
 ///
 /// # Errors
@@ -46,8 +63,6 @@ pub fn measure(points: &[Point], threads: usize, budget_s: f64) -> Result<Vec<Sa
     let over = AtomicBool::new(false);
     let ended = AtomicBool::new(false);
     let (mut measured, mut begun_only) = (Vec::new(), None);
-    let mut order = samples(points);
-    order.sort_by_cached_key(|point| point.work());
     std::thread::scope(|scope| {
         let clock = scope.spawn(|| {
             while !ended.load(Ordering::Relaxed) {
@@ -70,7 +85,7 @@ pub fn measure(points: &[Point], threads: usize, budget_s: f64) -> Result<Vec<Sa
                 Err(error) => Err((point.values.join(" "), error)),
             }
         };
-        let done = run_in_order(&order, threads, run, |point, result| {
+        let done = run_in_order(&samples(points), threads, run, |point, result| {
             match result.map(|(seconds, whole)| (Sample { index: point.index, seconds }, whole)) {
                 Some((sample, true)) => measured.push(sample),
                 Some((sample, false)) => begun_only = Some(sample),
@@ -89,36 +104,43 @@ pub fn measure(points: &[Point], threads: usize, budget_s: f64) -> Result<Vec<Sa
 }
 
 /// What each point costs, in seconds of one core: as many per byte of its traffic as those measured points that share
-/// most of its values. `keys` are the varied keys; the seed says nothing about cost.
+/// most of its values, or as all of them together where those few are much smaller than the point. `keys` are the varied keys; the seed says nothing about cost.
 #[must_use]
 pub fn estimate(keys: &[String], points: &[Point], measured: &[Sample]) -> Vec<f64> {
     let kept: Vec<usize> = (0..keys.len()).filter(|i| keys[*i] != "seed").collect();
     let measured: Vec<(&Point, f64)> =
         measured.iter().filter_map(|sample| Some((points.get(sample.index)?, sample.seconds))).collect();
-    let mut known: Option<(&[String], f64)> = None;
+    let sum = |(s, b): (f64, f64), (other, seconds): &(&Point, f64)| (s + seconds, b + float(other.work()));
+    let all = measured.iter().fold((0.0, 0.0), sum);
+    // Unmeasured, all bytes cost the same; what exactly does not matter for dividing them.
+    let common = if all.1 > 0.0 { all.0 / all.1 } else { 1e-9 };
+    let mut known: Option<(&[String], (f64, f64))> = None;
     points
         .iter()
         .map(|point| {
             // Seeds of one combination stand side by side.
             let same = |values: &[String]| kept.iter().all(|i| values[*i] == point.values[*i]);
-            let rate = match known {
-                Some((values, rate)) if same(values) => rate,
-                _ => rate(&kept, point, &measured),
+            let (seconds, bytes) = match known {
+                Some((values, alike)) if same(values) => alike,
+                _ => nearest(&kept, point, &measured).fold((0.0, 0.0), sum),
             };
-            known = Some((&point.values, rate));
-            (rate * float(point.work())).max(LEAST_S)
+            known = Some((&point.values, (seconds, bytes)));
+            let work = float(point.work());
+            let rate = (seconds + common * PRIOR * work) / (bytes + PRIOR * work);
+            (rate * work).max(LEAST_S)
         })
         .collect()
 }
 
-/// Seconds for each byte, by the most similar of the measured points.
-fn rate(kept: &[usize], point: &Point, measured: &[(&Point, f64)]) -> f64 {
-    let alike = |other: &Point| kept.iter().filter(|i| other.values[**i] == point.values[**i]).count();
+/// Those of the measured points that are most similar to one.
+fn nearest<'a, 'p>(
+    kept: &'a [usize],
+    point: &'a Point,
+    measured: &'a [(&'p Point, f64)],
+) -> impl Iterator<Item = &'a (&'p Point, f64)> {
+    let alike = move |other: &Point| kept.iter().filter(|i| other.values[**i] == point.values[**i]).count();
     let most = measured.iter().map(|(other, _)| alike(other)).max().unwrap_or(0);
-    let nearest = measured.iter().filter(|(other, _)| alike(other) == most);
-    let (seconds, bytes) = nearest.fold((0.0, 0.0), |(s, b), (other, seconds)| (s + seconds, b + float(other.work())));
-    // Unmeasured, all bytes cost the same; what exactly does not matter for dividing them.
-    if bytes > 0.0 { seconds / bytes } else { 1e-9 }
+    measured.iter().filter(move |(other, _)| alike(other) == most)
 }
 
 /// Deals the points into at most `tasks` tasks: dearest first, each to the task that has least so far. No more tasks
@@ -199,6 +221,18 @@ mod tests {
         // By traffic alone, the dearest task would be many times the cheapest.
         let blind = deal(&estimate(&plan.keys, &plan.points, &[]), 8);
         assert!(spread(&blind, &costs) > spread(&dealt, &costs));
+    }
+
+    #[test]
+    fn a_small_point_says_little_about_large_ones() {
+        let plan = plan(&["senders=1..1024", "scheme=none,pac"], 1);
+        // Laying out costs a second; of `pac` only the smallest point was measured.
+        let cost = |point: &Point| 1.0 + 1e-6 * float(point.work());
+        let measured = [1, 16].map(|index| Sample { index, seconds: cost(&plan.points[index]) });
+        let costs = estimate(&plan.keys, &plan.points, &measured);
+        let (told, truth) = (costs[21], cost(&plan.points[21]));
+        assert!((0.5..2.0).contains(&(told / truth)), "{told} for {truth}");
+        assert!((0.5..2.0).contains(&costs[1]), "what was measured itself counts: {}", costs[1]);
     }
 
     #[test]
