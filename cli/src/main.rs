@@ -2,10 +2,12 @@
 
 mod demo;
 mod doctor;
+mod engine;
 mod exit;
 mod lab;
 mod load;
 mod reproduce;
+mod rto;
 mod run;
 mod sim;
 mod stop;
@@ -15,6 +17,9 @@ mod units;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+
+/// Version of the program and the commit that it was built from.
+const BUILD: &str = env!("ACKGATE_BUILD");
 
 /// Ends TCP incast: holds and releases ACKs at the receiver so that bursts never overflow the switch.
 #[derive(Parser)]
@@ -38,6 +43,9 @@ enum Command {
     /// A testbed in network namespaces: senders, a shallow-buffered switch, a receiver. Needs root.
     #[command(subcommand)]
     Lab(lab::Command),
+    /// The floor of this host's retransmission timeout: lower it, see what holds, put it back.
+    #[command(subcommand)]
+    Rto(rto::Command),
     /// The network in software: runs scenarios and sweeps.
     #[command(subcommand)]
     Sim(sim::Command),
@@ -52,6 +60,7 @@ fn main() -> ExitCode {
         Command::Doctor(arguments) => doctor::run(&arguments),
         Command::Load(command) => load::run(command),
         Command::Lab(command) => lab::run(command),
+        Command::Rto(command) => rto::run(&command),
         Command::Sim(command) => sim::run(command),
         Command::Reproduce(arguments) => reproduce::run(&arguments),
     };

@@ -1,6 +1,9 @@
 //! `ackgate run`: guards an interface in the foreground until Ctrl-C.
 
-use std::io::{self, IsTerminal, Write};
+mod host;
+mod scheme;
+mod screen;
+
 use std::os::fd::AsFd;
 use std::time::Duration;
 
@@ -12,6 +15,8 @@ use ackgate_linux::{attach, hold, route};
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 
+use self::scheme::Scheme;
+use self::screen::Screen;
 use crate::exit::Refused;
 use crate::stop;
 
@@ -29,16 +34,37 @@ enum Policy {
     WindowOnly,
     /// Requests and handshakes wait; ACKs are counted, but never wait.
     RequestsOnly,
+    /// PAC to the letter: Algorithm 1 and Eq. 2 to 6, nothing else. In user space, as those below.
+    PacLetter,
+    /// ICTCP: windows by the bandwidth that is left (needs --rate where the link tells none).
+    Ictcp,
+    /// ACKs leave at a constant rate (PAC §II-D).
+    Shaper,
+    /// HWatch: probes before a SYN, windows by their marks. Run it at the other hosts as well.
+    Hwatch,
+}
+
+/// What runs a policy.
+#[derive(Clone, Copy, Debug)]
+enum Runner {
+    /// The fast path.
+    Gate(pac::Guard),
+    /// The generic host.
+    Host(Scheme),
 }
 
 impl Policy {
-    const fn guard(self) -> pac::Guard {
+    const fn runner(self) -> Runner {
         match self {
-            Self::Pac => pac::Guard::Pac,
-            Self::PacPublished => pac::Guard::PacPublished,
-            Self::Credit => pac::Guard::Credit,
-            Self::WindowOnly => pac::Guard::WindowOnly,
-            Self::RequestsOnly => pac::Guard::RequestsOnly,
+            Self::Pac => Runner::Gate(pac::Guard::Pac),
+            Self::PacPublished => Runner::Gate(pac::Guard::PacPublished),
+            Self::Credit => Runner::Gate(pac::Guard::Credit),
+            Self::WindowOnly => Runner::Gate(pac::Guard::WindowOnly),
+            Self::RequestsOnly => Runner::Gate(pac::Guard::RequestsOnly),
+            Self::PacLetter => Runner::Host(Scheme::PacLetter),
+            Self::Ictcp => Runner::Host(Scheme::Ictcp),
+            Self::Shaper => Runner::Host(Scheme::Shaper),
+            Self::Hwatch => Runner::Host(Scheme::Hwatch),
         }
     }
 }
@@ -94,6 +120,16 @@ enum AttachChoice {
     Clsact,
 }
 
+impl AttachChoice {
+    const fn choice(self) -> attach::Choice {
+        match self {
+            Self::Auto => attach::Choice::Auto,
+            Self::Tcx => attach::Choice::Tcx,
+            Self::Clsact => attach::Choice::Clsact,
+        }
+    }
+}
+
 /// Arguments of `ackgate run`.
 #[derive(Args)]
 pub(crate) struct Arguments {
@@ -133,6 +169,14 @@ pub(crate) struct Arguments {
     #[arg(long, value_enum, default_value = "credit", overrides_with = "guard")]
     guard: Policy,
 
+    /// A parameter of pac-letter, ictcp, shaper or hwatch, as in a scenario: ictcp.gamma2=0.15 (`ackgate sim keys` lists them).
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    changes: Vec<String>,
+
+    /// Base round-trip time of the paths, for hwatch: its probes go out in half of it, before each SYN. Without it: 500us.
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    rtt: Option<Duration>,
+
     /// How held ACKs leave the kernel's path.
     #[arg(long, value_enum, default_value = "auto")]
     hold: HoldChoice,
@@ -164,22 +208,28 @@ enum Event<'a> {
 
 /// Guards until SIGINT or SIGTERM.
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
-    let stop = stop::descriptor()?;
     let place = Place::choose(arguments)?;
-    let options = options(arguments, &place)?;
-    let mut guard = Guard::start(options)?;
+    match arguments.guard.runner() {
+        Runner::Gate(guard) => gate(arguments, &place, guard),
+        Runner::Host(scheme) => host::run(arguments, &place, scheme),
+    }
+}
+
+fn gate(arguments: &Arguments, place: &Place, guard: pac::Guard) -> anyhow::Result<()> {
+    let stop = stop::descriptor()?;
+    let mut guard = Guard::start(options(arguments, place, guard)?)?;
     let mut screen = Screen::new(arguments.json);
-    screen.ready(arguments, &place, guard.back_end())?;
+    ready(&mut screen, arguments, place, guard.back_end())?;
+    let mut last = (ackgate_linux::now(), Snapshot::default());
     let mut next = ackgate_linux::now();
     loop {
         next += Span::secs(1);
         match guard.run(next.max(ackgate_linux::now()), stop.as_fd())? {
-            Outcome::Deadline => screen.sample(guard.snapshot(), next)?,
+            Outcome::Deadline => sample(&mut screen, &mut last, guard.snapshot(), next)?,
             Outcome::Stopped => break,
         }
     }
-    let summary = guard.stop();
-    screen.summary(&place, &summary)
+    summary(&mut screen, place, &guard.stop())
 }
 
 /// The interface and the port in front of it: what was said, or what this host says.
@@ -227,10 +277,19 @@ impl Place {
     }
 }
 
-fn options(arguments: &Arguments, place: &Place) -> anyhow::Result<Options> {
-    let refuse = |message: String| anyhow::Error::new(Refused(anyhow::anyhow!(message)));
+fn refuse(message: String) -> anyhow::Error {
+    Refused(anyhow::anyhow!(message)).into()
+}
+
+fn options(arguments: &Arguments, place: &Place, guard: pac::Guard) -> anyhow::Result<Options> {
+    if !arguments.changes.is_empty() || arguments.rtt.is_some() {
+        return Err(refuse(format!(
+            "--set and --rtt are for guards in user space (pac-letter, ictcp, shaper, hwatch), not for {}",
+            name(arguments.guard)
+        )));
+    }
     let buffer = arguments.buffer.bytes();
-    let defaults = Config::of(arguments.guard.guard(), buffer);
+    let defaults = Config::of(guard, buffer);
     let max_hold = arguments
         .max_hold
         .map_or(defaults.max_hold, |hold| u64::try_from(hold.as_nanos()).map_or(Span(u64::MAX), Span));
@@ -266,93 +325,62 @@ fn options(arguments: &Arguments, place: &Place) -> anyhow::Result<Options> {
         HoldChoice::Redirect => hold::Choice::Redirect,
         HoldChoice::Nfqueue => hold::Choice::NfQueue,
     };
-    options.attach = match arguments.attach {
-        AttachChoice::Auto => attach::Choice::Auto,
-        AttachChoice::Tcx => attach::Choice::Tcx,
-        AttachChoice::Clsact => attach::Choice::Clsact,
-    };
+    options.attach = arguments.attach.choice();
     options.bpf_stats = arguments.bpf_stats;
     Ok(options)
 }
 
-/// Where it is shown how things stand: JSON lines, one live line on a terminal, or one line a second elsewhere.
-struct Screen {
-    json: bool,
-    live: bool,
-    last: (Time, Snapshot),
+/// What `--guard` calls it.
+fn name(policy: Policy) -> String {
+    policy.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
 }
 
-impl Screen {
-    fn new(json: bool) -> Self {
-        let last = (ackgate_linux::now(), Snapshot::default());
-        Self { json, live: !json && io::stdout().is_terminal(), last }
+fn ready(screen: &mut Screen, arguments: &Arguments, place: &Place, back_end: &str) -> anyhow::Result<()> {
+    if screen.json() {
+        return screen.event(&Event::Ready {
+            device: &place.device,
+            guard: arguments.guard,
+            buffer: arguments.buffer.bytes(),
+            rate_mbps: place.rate_mbps,
+            hold: back_end,
+        });
     }
+    let told = place.told(arguments.buffer);
+    screen.line(&format!("guarding {told}, hold back-end {back_end}; Ctrl-C stops"))
+}
 
-    fn ready(&mut self, arguments: &Arguments, place: &Place, back_end: &str) -> anyhow::Result<()> {
-        if self.json {
-            return self.event(&Event::Ready {
-                device: &place.device,
-                guard: arguments.guard,
-                buffer: arguments.buffer.bytes(),
-                rate_mbps: place.rate_mbps,
-                hold: back_end,
-            });
-        }
-        let told = place.told(arguments.buffer);
-        Ok(writeln!(io::stdout(), "guarding {told}, hold back-end {back_end}; Ctrl-C stops")?)
+fn sample(screen: &mut Screen, last: &mut (Time, Snapshot), now: Snapshot, time: Time) -> anyhow::Result<()> {
+    if screen.json() {
+        return screen.event(&Event::Sample(now));
     }
+    let rate = per_second(now.released - last.1.released, last.0, time);
+    *last = (time, now);
+    screen.live(&format!(
+        "{:>5} senders  {:>9} of {} bytes in flight  {:>5} held  {rate:>7} released/s",
+        now.senders, now.in_flight, now.threshold, now.held
+    ))
+}
 
-    fn sample(&mut self, now: Snapshot, time: Time) -> anyhow::Result<()> {
-        if self.json {
-            return self.event(&Event::Sample(now));
-        }
-        let (before, last) = self.last;
-        let elapsed = time.since(before).0.max(1);
-        let rate = u128::from(now.released - last.released) * 1_000_000_000 / u128::from(elapsed);
-        self.last = (time, now);
-        let line = format!(
-            "{:>5} senders  {:>9} of {} bytes in flight  {:>5} held  {rate:>7} released/s",
-            now.senders, now.in_flight, now.threshold, now.held
-        );
-        let mut out = io::stdout().lock();
-        if self.live {
-            write!(out, "\r{line}\x1b[K")?
-        } else {
-            writeln!(out, "{line}")?
-        }
-        Ok(out.flush()?)
-    }
+fn per_second(count: u64, from: Time, to: Time) -> u128 {
+    u128::from(count) * 1_000_000_000 / u128::from(to.since(from).0.max(1))
+}
 
-    fn summary(&mut self, place: &Place, summary: &Summary) -> anyhow::Result<()> {
-        if self.json {
-            return self.event(&Event::Summary(summary));
-        }
-        let mut out = io::stdout().lock();
-        if self.live {
-            writeln!(out)?;
-        }
-        let Summary { released, forced, passed, held_max, hold_us, .. } = summary;
-        writeln!(
-            out,
-            "{} is as it was. {passed} segments passed at once, {released} were held ({held_max} at most at once,",
-            place.device
-        )?;
-        writeln!(
-            out,
-            "for {} us in the median, {} us at the 99th percentile), {forced} of them as long as allowed.",
-            hold_us.p50, hold_us.p99
-        )?;
-        let programs = [("ingress", summary.bpf_ingress), ("egress", summary.bpf_egress)];
-        for (name, cost) in programs.iter().filter_map(|(name, cost)| cost.map(|cost| (name, cost))) {
-            writeln!(out, "The {name} program took {} ns per packet.", cost.ns_per_packet)?;
-        }
-        Ok(())
+fn summary(screen: &mut Screen, place: &Place, summary: &Summary) -> anyhow::Result<()> {
+    if screen.json() {
+        return screen.event(&Event::Summary(summary));
     }
-
-    fn event(&self, event: &Event<'_>) -> anyhow::Result<()> {
-        let mut out = io::stdout().lock();
-        serde_json::to_writer(&mut out, event)?;
-        writeln!(out)?;
-        Ok(out.flush()?)
+    let Summary { released, forced, passed, held_max, hold_us, .. } = summary;
+    screen.line(&format!(
+        "{} is as it was. {passed} segments passed at once, {released} were held ({held_max} at most at once,",
+        place.device
+    ))?;
+    screen.line(&format!(
+        "for {} us in the median, {} us at the 99th percentile), {forced} of them as long as allowed.",
+        hold_us.p50, hold_us.p99
+    ))?;
+    let programs = [("ingress", summary.bpf_ingress), ("egress", summary.bpf_egress)];
+    for (name, cost) in programs.iter().filter_map(|(name, cost)| cost.map(|cost| (name, cost))) {
+        screen.line(&format!("The {name} program took {} ns per packet.", cost.ns_per_packet))?;
     }
+    Ok(())
 }

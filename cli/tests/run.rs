@@ -32,13 +32,19 @@ fn refused(output: &Output, what: &str) {
 
 #[test]
 fn what_makes_no_sense_is_refused_with_the_reason() {
-    let cases: [(&[&str], &str); 6] = [
+    let cases: [(&[&str], &str); 12] = [
         (&["--dev", "no-such-dev0", "--buffer", "96KB"], "no network interface `no-such-dev0`"),
         (&["--dev", "lo", "--buffer", "96KB"], "loopback"),
         (&["--dev", "lo", "--buffer", "1000"], "two full frames"),
         (&["--dev", "lo", "--buffer", "96KB", "--max-hold", "1us"], "longest hold"),
         (&["--dev", "lo", "--buffer", "96KB", "--max-hold", "1ms", "--rate", "1mbit"], "shorter than"),
         (&["--dev", "lo", "--buffer", "96KB", "--batch", "90KB"], "half the buffer"),
+        (&["--dev", "lo", "--guard", "ictcp"], "give --rate"),
+        (&["--dev", "lo", "--guard", "pac-letter"], "give --buffer"),
+        (&["--dev", "lo", "--guard", "shaper", "--hold", "ring"], "--hold is for pac and credit"),
+        (&["--dev", "lo", "--guard", "shaper", "--set", "shaper.rate=0"], "at least 1 packet per second"),
+        (&["--dev", "lo", "--guard", "shaper", "--set", "ictcp.idle=1s"], "the parameters shaper.KEY only"),
+        (&["--dev", "lo", "--guard", "credit", "--rtt", "1ms"], "for guards in user space"),
     ];
     for (arguments, what) in cases {
         refused(&ackgate(&[&["run"], arguments].concat()).output().unwrap(), what);
@@ -94,6 +100,11 @@ impl Run {
 /// Bytes that each of four senders sends.
 const BYTES: usize = 1_000_000;
 
+/// What each of them sends.
+fn content() -> Vec<u8> {
+    (0..BYTES).map(|at| (at % 251) as u8).collect()
+}
+
 /// Four senders at once; `midway` is called when a part has arrived. Panics unless everything arrives.
 fn incast(world: &World, midway: impl FnOnce() + Send) {
     let listener = world.receiver(|| TcpListener::bind((RECEIVER_V4, 0))).unwrap();
@@ -101,7 +112,7 @@ fn incast(world: &World, midway: impl FnOnce() + Send) {
     std::thread::scope(|scope| {
         for _ in 0..4 {
             let mut stream = world.sender(|| TcpStream::connect_timeout(&address, Duration::from_secs(10))).unwrap();
-            scope.spawn(move || stream.write_all(&vec![7; BYTES]).unwrap());
+            scope.spawn(move || stream.write_all(&content()).unwrap());
         }
         let mut streams: Vec<TcpStream> = (0..4).map(|_| listener.accept().unwrap().0).collect();
         let mut part = vec![0; BYTES / 10];
@@ -113,7 +124,7 @@ fn incast(world: &World, midway: impl FnOnce() + Send) {
                 stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
                 let mut rest = Vec::new();
                 stream.read_to_end(&mut rest).unwrap();
-                assert_eq!(rest.len() + read, BYTES);
+                assert!(rest == content()[read..], "{} bytes came, not all of them as they were sent", rest.len());
             });
         }
     });
@@ -159,5 +170,28 @@ fn a_kill_in_the_middle_of_an_incast_hurts_no_connection() {
         let again = Run::start(&world, &way);
         incast(&world, || ());
         again.stop();
+    }
+}
+
+#[test]
+fn a_scheme_in_user_space_that_is_killed_or_stopped_hurts_no_connection() {
+    let Some(world) = World::new() else { return };
+    for scheme in ["ictcp", "shaper", "hwatch", "pac-letter"] {
+        let how = ["--guard", scheme, "--rate", "1gbit"];
+        let before = world.receiver_state();
+        let mut run = Run::start(&world, &how);
+        let mut again = None;
+        incast(&world, || {
+            run.signal(Signal::SIGKILL);
+            run.child.wait().unwrap();
+            again = Some(Run::start(&world, &how));
+        });
+        let run = again.unwrap();
+        incast(&world, || run.signal(Signal::SIGSTOP));
+        incast(&world, || run.signal(Signal::SIGCONT));
+        incast(&world, || ());
+        let summary = run.stop();
+        assert!(summary["arrivals"].as_u64() > Some(100) && summary["lost"] == 0, "{scheme}: {summary}");
+        assert_eq!(world.receiver_state(), before, "{scheme}");
     }
 }

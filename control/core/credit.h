@@ -61,14 +61,21 @@
 /* Least unacknowledged segments of an undisturbed stream with which an ACK goes out; two after loss or marks, as with delayed
  * ACKs (RFC 5681 section 4.2). */
 #define MOST_LEFT_OUT 4
-/* A turn of all flows takes no more than 50 ms, in units of 2^20 ns, as throughput is measured. */
-#define LONGEST_TURN 48
+/* A turn of all flows takes no more than this, ns, nor than a short timer of our own TCP allows. */
+#define LONGEST_TURN 50000000ull
 /* Until the link has shown what it carries, a turn takes no more than this many budgets. */
 #define BUDGETS_PER_TURN 64
 
+INLINE bool timer_is_short(CORE_ONLY)
+{
+	return below_timer(LONGEST_TURN, own_timer(CORE_ALONE)) < LONGEST_TURN;
+}
+
 INLINE __u64 turn(CORE_ONLY)
 {
-	return max_u64(get64(&GATE->threshold) * BUDGETS_PER_TURN, get64(&GATE->smooth_bandwidth) * LONGEST_TURN);
+	if (timer_is_short(CORE_ALONE))
+		return max_u64(get64(&GATE->threshold), link_rate(CORE_ALONE) * below_timer(LONGEST_TURN, own_timer(CORE_ALONE)) >> 20);
+	return max_u64(get64(&GATE->threshold) * BUDGETS_PER_TURN, get64(&GATE->smooth_bandwidth) * LONGEST_TURN >> 20);
 }
 
 /* Whether all active flows can send side by side: nobody waits, and no ACK needs a copy. */
@@ -123,15 +130,32 @@ INLINE __u32 share(WITH_CORE const struct flow *flow)
 	return min_u64(max_u64(payload / mss, least_segments(CORE flow)) * mss, 1u << 30);
 }
 
-/* Whether all that active flows could send at once fits: then nothing is lowered. */
-INLINE bool no_danger(WITH_CORE const struct flow *flow)
-{
-	return get64(&GATE->offered) <= get64(&GATE->threshold) + (get64(&GATE->engaged) <= 1 ? pipe_of(CORE flow) : 0);
-}
-
 INLINE bool crowded(WITH_CORE const struct flow *flow)
 {
 	return get64(&GATE->crowd) * flow_wire(flow, LEAST_SEGMENTS * get32(&flow->mss)) > turn(CORE_ALONE);
+}
+
+/* Whether a timer would fire before everybody has had a turn: then what a guard can do is done sooner by the timers themselves, and
+ * all is left to TCP. */
+INLINE bool beyond_timers(WITH_CORE const struct flow *flow)
+{
+	__u64 waits;
+
+	if (!timer_is_short(CORE_ALONE))
+		return false;
+	if (SETTINGS->credit)
+		return crowded(CORE flow);
+	waits = get64(&GATE->crowd) * flow_wire(flow, get32(&flow->window));
+	return waits > get64(&GATE->threshold) && waits > link_rate(CORE_ALONE) * below_timer(LONGEST_TURN, own_timer(CORE_ALONE)) >> 20;
+}
+
+/* Whether all that active flows could send at once fits, or nothing can be done: then nothing is lowered. Nor is it for one flow
+ * alone as long as nobody knows the buffer: what it can hold one sender finds out best by itself. */
+INLINE bool no_danger(WITH_CORE const struct flow *flow)
+{
+	if (SETTINGS->search && get64(&GATE->crowd) <= 1)
+		return true;
+	return beyond_timers(CORE flow) || get64(&GATE->offered) <= get64(&GATE->threshold) + (get64(&GATE->engaged) <= 1 ? pipe_of(CORE flow) : 0);
 }
 
 INLINE __u64 lacking(WITH_CORE const struct flow *flow, __u32 ack)

@@ -57,6 +57,9 @@ SUBPROGRAM int data_class(WITH_CORE struct flow *flow, const struct segment *seg
 
 	if (!flow || !segment)
 		return 0;
+	/* A repeat asks for nothing new. */
+	if (any_flag(flow, FLOW_REPEATS))
+		return CLASS_DATA;
 	/* Nothing came since we last sent: nobody answers. */
 	unanswered = any_flag(flow, FLOW_ASKS) && get64(&flow->size) == 0;
 	received_all = !any_flag(flow, FLOW_RECEIVED) || get32(&flow->received) == segment->ack;
@@ -78,11 +81,30 @@ SUBPROGRAM int data_class(WITH_CORE struct flow *flow, const struct segment *seg
 	return response == 0 || response > 2 * get32(&flow->mss) ? CLASS_REQUEST : CLASS_DATA;
 }
 
+/* Nothing of the flow's is held that a later segment could overtake. */
+INLINE bool only_a_copy_waits(const struct flow *flow)
+{
+	return get32(&flow->held) == 1 && any_flag(flow, FLOW_COPIED);
+}
+
+/* Notes how far our TCP has sent, and whether this is what it had sent before: the timer has fired. */
+INLINE void note_sent(WITH_CORE struct flow *flow, const struct segment *segment, bool seen, __u64 now)
+{
+	__u32 end = segment_end(segment);
+	bool new = !seen || seq_distance(end, get32(&flow->sent)) > 0, repeats = segment->payload > 0 && !new;
+
+	put_flags(flow, FLOW_REPEATS, repeats);
+	if (new)
+		set32(&flow->sent, end);
+	else if (repeats && get32(&flow->held) > 0 && !only_a_copy_waits(flow))
+		note_own_timer(CORE (__u64)(__u32)((__u32)(now >> 10) - get32(&flow->held_since)) << 10);
+}
+
 /* What the segment is to the gate; CLASS_NONE for what triggers nothing and is never held. */
 SUBPROGRAM int classify(WITH_CORE struct flow *flow, const struct segment *segment, __u64 now, struct outgoing *out)
 {
 	bool seen, repeated, same_window, was_zero;
-	__u32 flags, high, class, end;
+	__u32 flags, high, class;
 
 	if (!flow || !segment || !out)
 		return 0;
@@ -98,9 +120,7 @@ SUBPROGRAM int classify(WITH_CORE struct flow *flow, const struct segment *segme
 		return CLASS_NONE;
 	high = get32(&flow->ack_high);
 	seen = flags & FLOW_ACKED;
-	end = segment_end(segment);
-	if (!seen || seq_distance(end, get32(&flow->sent)) > 0)
-		set32(&flow->sent, end);
+	note_sent(CORE flow, segment, seen, now);
 	repeated = seen && segment->ack == high && segment->payload == 0;
 	same_window = get32(&flow->last_window) == segment->window;
 	was_zero = flags & FLOW_ZERO_WINDOW;
@@ -151,12 +171,6 @@ SUBPROGRAM int classify(WITH_CORE struct flow *flow, const struct segment *segme
 	return class;
 }
 
-/* Nothing of the flow's is held that a later segment could overtake. */
-INLINE bool only_a_copy_waits(const struct flow *flow)
-{
-	return get32(&flow->held) == 1 && any_flag(flow, FLOW_COPIED);
-}
-
 INLINE bool may_pass(WITH_CORE const struct flow *flow, const struct segment *segment, const struct outgoing *out, __u64 wire,
 		     __u64 now)
 {
@@ -167,14 +181,14 @@ INLINE bool may_pass(WITH_CORE const struct flow *flow, const struct segment *se
 	if (SETTINGS->hold == HOLD_NOTHING)
 		return true;
 	/* All that may come fits: nothing waits. */
-	if (governs(CORE flow) && no_danger(CORE flow))
+	if (governs(CORE flow) ? no_danger(CORE flow) : beyond_timers(CORE flow))
 		return order_kept;
 	if (SETTINGS->hold == HOLD_REQUESTS && class == CLASS_ACK)
 		return order_kept;
 	if (class == CLASS_URGENT || class == CLASS_STALE)
 		return order_kept;
 	if (class == CLASS_DATA)
-		return order_kept || !is_short(segment);
+		return order_kept || !is_short(segment) || any_flag(flow, FLOW_REPEATS);
 	if (class == CLASS_REQUEST && !SETTINGS->gate_requests)
 		return order_kept;
 	held = get64(&GATE->held);
@@ -184,7 +198,23 @@ INLINE bool may_pass(WITH_CORE const struct flow *flow, const struct segment *se
 	if (order_kept && class == CLASS_HANDSHAKE && SETTINGS->credit && keeps_pace(CORE flow, out, wire, now) &&
 	    counted(CORE 0) + wire <= get64(&GATE->threshold) / 16 * 17)
 		return true;
-	return (order_kept && (wire == 0 || (held == 0 && admits(CORE wire, pipe_of(CORE flow)) && keeps_pace(CORE flow, out, wire, now)))) || held >= SETTINGS->max_held;
+	if (held >= SETTINGS->max_held)
+		return true;
+	/* What waits for room on short paths does not stand before a long one, which has room of its own. */
+	return order_kept && (wire == 0 || ((held == 0 || (governs(CORE flow) && pipe_of(CORE flow) > 0)) && admits(CORE wire, pipe_of(CORE flow)) &&
+					    keeps_pace(CORE flow, out, wire, now)));
+}
+
+/*
+ * Whether the segment may leave while its grant waits: an ACK does, for its sender's timer runs. So do the last ACK of a handshake that
+ * we have begun and the request behind it, as long as nothing was granted: what they set in motion is a bare ACK.
+ */
+INLINE bool leaves_without_grant(WITH_CORE const struct flow *flow, const struct segment *segment, const struct outgoing *out)
+{
+	bool opens = out->class == CLASS_HANDSHAKE && !(segment->flags & SYN);
+	bool asks = out->class == CLASS_REQUEST && only_a_copy_waits(flow);
+
+	return out->class == CLASS_ACK || ((opens || asks) && remaining(flow, out->ack) == 0);
 }
 
 /* Nobody grants anything: every window is TCP's own again. */
@@ -274,7 +304,7 @@ SUBPROGRAM int account_egress(WITH_CORE struct flow *flow, const struct segment 
 	}
 	trigger_of(CORE flow, out, &trigger);
 	pass = may_pass(CORE flow, segment, out, trigger.wire, now);
-	if (!pass && governs(CORE flow) && out->class == CLASS_ACK) {
+	if (!pass && governs(CORE flow) && leaves_without_grant(CORE flow, segment, out)) {
 		bool queued = get32(&flow->held) > 0;
 
 		split = !queued && !can_go_on(flow, out->ack);
@@ -294,11 +324,15 @@ SUBPROGRAM int account_egress(WITH_CORE struct flow *flow, const struct segment 
 		raise_flags(flow, FLOW_COPIED);
 	}
 	raise_flags(flow, FLOW_WAITED);
+	if (get32(&flow->held) == 0)
+		set32(&flow->held_since, now >> 10);
 	add32(&flow->held, 1);
 	out->first = __sync_fetch_and_add(&GATE->held, 1) == 0;
 	out->copy = split;
-	if (split)
+	if (split) {
+		out->class = CLASS_ACK;
 		out->ece = out->dsack = false;
+	}
 	return split ? DECIDE_SPLIT : DECIDE_HOLD;
 }
 

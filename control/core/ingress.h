@@ -50,6 +50,7 @@ SUBPROGRAM int open_flow(WITH_CORE struct flow *flow, __u64 now)
 	set32(&flow->least_rtt, 0);
 	set32(&flow->next_rtt, 0);
 	set32(&flow->samples, 0);
+	set32(&flow->let_go, 0);
 	set32(&flow->handshake_rtt, 0);
 	set32(&flow->peer_mss, 0);
 	set32(&flow->rtt_since, now >> 10);
@@ -147,6 +148,20 @@ INLINE void sample_timestamp(WITH_CORE struct flow *flow, const struct segment *
 		note_least_rtt(flow, without_queue(CORE sample), now);
 }
 
+/* A sender that had used up its window answers what let it go on. */
+INLINE void sample_answer(WITH_CORE struct flow *flow, __u64 now)
+{
+	__u32 start = get32(&flow->let_go);
+	__u64 sample;
+
+	if (start == 0)
+		return;
+	set32(&flow->let_go, 0);
+	sample = (__u64)(__u32)((__u32)(now >> 10) - start) << 10;
+	if (sample <= LONGEST_RTT)
+		note_least_rtt(flow, without_queue(CORE sample), now);
+}
+
 INLINE void note_flight(struct flow *flow, __u32 end)
 {
 	__u32 flags = get32(&flow->flags), flight;
@@ -206,6 +221,7 @@ SUBPROGRAM int receive(WITH_CORE struct flow *flow, const struct segment *segmen
 		raise_flags(flow, FLOW_RECEIVED);
 		lower_flags(flow, FLOW_DRY | FLOW_AWAITED | FLOW_ONE_WAY);
 		note_flight(flow, end);
+		sample_answer(CORE flow, now);
 		put_flags(flow, FLOW_PUSHED, segment->flags & PSH);
 		put_flags(flow, FLOW_STOPPED, segment->flags & PSH && stopped_short(flow, segment->payload));
 		if (segment->flags & FIN) {
@@ -223,8 +239,14 @@ SUBPROGRAM int receive(WITH_CORE struct flow *flow, const struct segment *segmen
 		if (any_flag(flow, FLOW_RECOVERING) && (__u32)((__u32)now - get32(&flow->hole_since)) >= SETTINGS->min_interval)
 			add64(&GATE->lost, 1);
 		if (get32(&flow->held) > 0 && seq_distance(end, get32(&flow->ack_high)) <= 0 &&
-		    seq_distance(end, get32(&flow->released_ack)) > 0)
+		    seq_distance(end, get32(&flow->released_ack)) > 0) {
+			/* A tail loss probe repeats the last segment (RFC 8985), a timeout the first. */
+			bool first = seq_distance(segment->seq, get32(&flow->released_ack)) <= 0;
+
+			if (first && end != get32(&flow->received) && !any_flag(flow, FLOW_OVERTAKEN))
+				note_peer_timer(CORE pause);
 			raise_flags(flow, FLOW_OVERTAKEN);
+		}
 	}
 	return 0;
 }
@@ -242,9 +264,15 @@ INLINE bool acceptable(const struct flow *flow, const struct segment *segment)
 {
 	__u32 flags = get32(&flow->flags), window, offset;
 
-	if (!(flags & FLOW_KNOWN) || !(flags & FLOW_ACKED) || flags & FLOW_HALF_OPEN)
+	if (!(flags & FLOW_KNOWN))
 		return true;
-	if (segment->flags & SYN)
+	if (!(flags & FLOW_ACKED) || flags & FLOW_HALF_OPEN) {
+		if (segment->flags & (SYN | RST))
+			return true;
+		/* Without a SYN it is what comes late of a connection before. */
+		if (!(flags & FLOW_MET))
+			return !(flags & FLOW_HALF_OPEN);
+	} else if (segment->flags & SYN)
 		return flags & FLOW_CLOSING;
 	window = max_u32(max_u32(offer_of(flow), ahead_of(get32(&flow->edge), get32(&flow->ack_high))), LEAST_WINDOW);
 	offset = segment->seq - get32(&flow->ack_high) + window;
@@ -284,6 +312,8 @@ SUBPROGRAM int account_ingress(WITH_CORE struct flow *flow, const struct segment
 		} else if (segment->wscale == NO_WSCALE) {
 			set32(&flow->scale, 0);
 		}
+		set32(&flow->ack_high, segment->seq + 1);
+		raise_flags(flow, FLOW_MET);
 		set32(&flow->peer_mss, segment->mss);
 		note_ecn(flow, segment);
 		limit_mss(flow, segment);

@@ -7,6 +7,7 @@
 #define ACKGATE_CORE_INTERVAL_H
 
 #include "ledger.h"
+#include "timer.h"
 
 /* So many SYNs, one right after the other, are a burst. */
 #define SYN_BURST 4

@@ -183,13 +183,16 @@ INLINE void disengage(WITH_CORE struct flow *flow)
 	}
 }
 
-/* Books a debt: with the flow's earlier one, if there is any. */
+/* Books a debt, and the flow's earlier one with it: how long the path is may have shown since. */
 INLINE void owe(WITH_CORE struct flow *flow, __u64 bytes)
 {
 	__u32 before = get32(&flow->owed), wire = min_u64(min_u64(bytes, ~0u), ~0u - before);
+	__u32 booked = get32(&flow->path) & (PATHS - 1), path = path_of(CORE pipe_of(CORE flow));
 
-	if (before == 0)
-		set32(&flow->path, path_of(CORE pipe_of(CORE flow)));
+	if (path != booked) {
+		set32(&flow->path, path);
+		add64(&GATE->owed_by_path[path & (PATHS - 1)], take_up_to64(&GATE->owed_by_path[booked], before));
+	}
 	add32(&flow->owed, wire);
 	add64(&GATE->owed, wire);
 	add64(&GATE->owed_by_path[get32(&flow->path) & (PATHS - 1)], wire);

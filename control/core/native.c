@@ -60,6 +60,21 @@ void ackgate_void(STATE, struct flow *flow)
 	void_debt(CORE flow);
 }
 
+__u64 ackgate_longest_request_hold(STATE)
+{
+	return longest_request_hold(CORE_ALONE);
+}
+
+__u64 ackgate_longest_ack_hold(STATE)
+{
+	return longest_ack_hold(CORE_ALONE);
+}
+
+void ackgate_note_patient_peer(STATE, __u64 wait)
+{
+	note_patient_peer(CORE wait);
+}
+
 bool ackgate_void_if_silent(STATE, struct flow *flow, __u64 now)
 {
 	return void_if_silent(CORE flow, now);

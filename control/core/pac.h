@@ -154,8 +154,14 @@ SUBPROGRAM int charge(WITH_CORE struct flow *flow, const struct outgoing *out, c
 		set64(&flow->last_active, now);
 		raise_flags(flow, FLOW_AWAITED | (out->class == CLASS_REQUEST ? FLOW_ASKED : 0));
 	}
-	if (trigger->moves_edge)
+	if (trigger->moves_edge) {
+		if (at_edge(flow) && ahead_of(trigger->edge, get32(&flow->edge)) >= get32(&flow->mss))
+			set32(&flow->let_go, now >> 10 | 1);
+		/* What repeats a TSval may be what is answered. */
+		if (out->copy)
+			set64(&flow->ts_start, 0);
 		advance(&flow->edge, trigger->edge);
+	}
 	set32(&flow->window, window + trigger->increment < window ? ~0u : window + trigger->increment);
 	advance(&flow->released_ack, out->ack);
 	if (reduces(flow, out))

@@ -26,6 +26,8 @@ use crate::units::{Span, Time};
 
 /// The first budget when the buffer is not known, in full frames: half of what the shallowest port buffers hold.
 const FIRST: u64 = 16 * FULL_FRAME;
+/// The same on fast links, whose switches have more: what the link carries in this time.
+const FIRST_TIME: Span = Span::micros(100);
 /// The least budget: two grants of two segments.
 const LEAST: u64 = 4 * FULL_FRAME;
 /// Shortest epoch; also at least four mean RTTs.
@@ -131,7 +133,7 @@ impl Budget {
     pub fn first(config: &Config) -> u64 {
         let top = top(config);
         match config {
-            Config { auto: true, .. } => FIRST.min(top),
+            Config { auto: true, .. } => FIRST.max(config.rate_mbps * FIRST_TIME.0 / 8_000).min(top),
             Config { credit: true, .. } => (top - top / 4).max(2 * FULL_FRAME),
             _ => top,
         }

@@ -7,6 +7,7 @@
 //! | `core/ledger.h` | what is owed and what may be in flight (PAC §III-C, Eq. 4, 5) |
 //! | `core/pac.h` | what a release triggers, by PAC's estimate (Eq. 3) |
 //! | `core/credit.h` | the same by exact credit |
+//! | `core/timer.h` | how long anything may be held |
 //! | `core/interval.h` | Eq. 2, Eq. 6 and the phase, once per interval |
 //! | `core/response.h` | evidence about responses, and when a debt expires |
 
@@ -18,7 +19,7 @@ use crate::cell::{U32, U64};
 use crate::pac::config::Config;
 use crate::segment::{Edit, Position, Segment};
 use crate::seq::SeqNumber;
-use crate::units::Time;
+use crate::units::{Span, Time};
 
 /// The types of `core/types.h`.
 #[expect(clippy::doc_markdown, reason = "the header's comments are plain text")]
@@ -65,6 +66,9 @@ unsafe extern "C" {
     safe fn ackgate_leave_to_tcp(settings: &Settings, gate: &Gate, flow: &Flow, out: &raw::Outgoing);
     safe fn ackgate_void(settings: &Settings, gate: &Gate, flow: &Flow);
     safe fn ackgate_void_if_silent(settings: &Settings, gate: &Gate, flow: &Flow, now: u64) -> bool;
+    safe fn ackgate_longest_request_hold(settings: &Settings, gate: &Gate) -> u64;
+    safe fn ackgate_longest_ack_hold(settings: &Settings, gate: &Gate) -> u64;
+    safe fn ackgate_note_patient_peer(settings: &Settings, gate: &Gate, wait: u64);
     safe fn ackgate_silent_at(settings: &Settings, gate: &Gate, flow: &Flow) -> u64;
     safe fn ackgate_roll(settings: &Settings, gate: &Gate, now: u64);
     safe fn ackgate_drain(settings: &Settings, gate: &Gate) -> u64;
@@ -385,6 +389,23 @@ pub fn void_if_silent(rules: &Rules, gate: &Gate, flow: &Flow, now: Time) -> boo
 #[must_use]
 pub fn silent_at(rules: &Rules, gate: &Gate, flow: &Flow) -> Time {
     Time(ackgate_silent_at(&rules.settings, gate, flow))
+}
+
+/// The longest hold of a request or a handshake: the operator's, and no longer than our own TCP's timer as far as it is known.
+#[must_use]
+pub fn longest_request_hold(rules: &Rules, gate: &Gate) -> Span {
+    Span(ackgate_longest_request_hold(&rules.settings, gate))
+}
+
+/// The longest hold of an ACK: the operator's, and no longer than the senders' timers as far as they are known.
+#[must_use]
+pub fn longest_ack_hold(rules: &Rules, gate: &Gate) -> Span {
+    Span(ackgate_longest_ack_hold(&rules.settings, gate))
+}
+
+/// Notes that an ACK was held for `wait` and no timer of its sender has fired.
+pub fn note_patient_peer(rules: &Rules, gate: &Gate, wait: Span) {
+    ackgate_note_patient_peer(&rules.settings, gate, wait.0);
 }
 
 /// Ends the control interval if it is over. Called on every arrival and, while ACKs are held, by the scheduler: when nothing

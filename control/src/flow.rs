@@ -189,6 +189,16 @@ impl FlowTable {
         Some(id)
     }
 
+    /// A connection that was known by a part of its address (a probe names no local port) is known by all of it now. Returns
+    /// the index of the connection that was remembered there before, which is free again.
+    pub fn rename(&mut self, from: &FlowKey, to: &FlowKey) -> Option<FlowId> {
+        let entry = self.entries.remove(from)?;
+        let replaced = self.entries.insert(*to, entry)?;
+        self.half_open -= u32::from(replaced.stage == Stage::HalfOpen);
+        self.free.push(replaced.id);
+        Some(replaced.id)
+    }
+
     /// Forgets what has expired and tells `forgotten` each index before it is reused.
     pub fn sweep(&mut self, now: Time, mut forgotten: impl FnMut(FlowId)) {
         let Self { lifetimes, entries, half_open, free, .. } = self;
@@ -261,6 +271,20 @@ mod tests {
         assert!(table.touch(&key(2000), Stage::Open, Time::ZERO).is_some(), "others still get in");
         assert!(table.touch(&key(5), Stage::Open, Time::ZERO).is_some());
         assert_eq!(table.half_open(), 9, "a handshake that goes on makes room");
+    }
+
+    #[test]
+    fn a_connection_gets_its_whole_address_later() {
+        let mut table = FlowTable::new(Limits::default(), Lifetimes::default());
+        let old = table.touch(&key(1), Stage::HalfOpen, Time::ZERO);
+        let probed = table.touch(&key(2), Stage::HalfOpen, Time::ZERO);
+        assert_eq!(table.rename(&key(2), &key(1)), old, "what stood there is forgotten");
+        assert_eq!((table.get(&key(1)), table.get(&key(2))), (probed, None));
+        assert_eq!((table.len(), table.half_open()), (1, 1));
+        assert_eq!(table.rename(&key(1), &key(3)), None, "nothing stood there");
+        assert_eq!(table.get(&key(3)), probed);
+        assert_eq!(table.rename(&key(9), &key(3)), None, "nobody is known by that address");
+        assert_eq!(table.touch(&key(4), Stage::Open, Time::ZERO), old, "its index is used again");
     }
 
     proptest! {

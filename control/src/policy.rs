@@ -65,6 +65,22 @@ pub trait Policy {
         let _ = (now, flow, ce);
     }
 
+    /// The host has forgotten the connection, and will use its index for another one.
+    fn handle_forgotten(&mut self, flow: FlowId) {
+        let _ = flow;
+    }
+
+    /// Whether [`handle_ingress`](Self::handle_ingress) ever asks for a change. For a policy that only watches what
+    /// arrives, a host need not take it off its way.
+    fn edits_ingress(&self) -> bool {
+        true
+    }
+
+    /// Whether it sends probes and wants to be told of those that arrive.
+    fn probes(&self) -> bool {
+        false
+    }
+
     /// The next thing to do with held packets, `None` when nothing may happen before more arrives or time passes.
     fn poll_action(&mut self, now: Time) -> Option<Action>;
 

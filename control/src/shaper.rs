@@ -124,6 +124,10 @@ impl Policy for Shaper {
         Verdict::Hold
     }
 
+    fn edits_ingress(&self) -> bool {
+        false
+    }
+
     fn poll_action(&mut self, now: Time) -> Option<Action> {
         if now < self.next {
             return None;

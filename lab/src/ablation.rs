@@ -88,8 +88,14 @@ pub const POINTS: [Point; 10] = [
 
 impl Point {
     fn spec(&self, base: &Spec) -> Spec {
-        let mark = if self.cc == dctcp::NAME { Some(Spec::USUAL_MARK) } else { base.mark };
-        Spec { initial_window: self.initial_window.or(base.initial_window), mark, ..base.clone() }
+        let dctcp = self.cc == dctcp::NAME;
+        let mark = if dctcp { Some(Spec::USUAL_MARK) } else { base.mark };
+        Spec {
+            initial_window: self.initial_window.or(base.initial_window),
+            ecn: dctcp || base.ecn,
+            mark,
+            ..base.clone()
+        }
     }
 
     fn config(&self, connections: usize, ablation: &AblationConfig) -> IncastConfig {

@@ -1,4 +1,4 @@
-//! `ackgate run` as a child in the receiver's namespace: started, waited for until it guards, ended as Ctrl-C would, its
+//! `ackgate run` as a child in the receiver's namespace, and in the senders' for a scheme that needs both ends: started, waited for until it guards, ended as Ctrl-C would, its
 //! summary read.
 
 use std::io::{BufRead, BufReader, Read};
@@ -12,7 +12,7 @@ use nix::unistd::Pid;
 use serde_json::Value;
 use thiserror::Error;
 
-use crate::testbed::{RECEIVER_DEVICE, Testbed};
+use crate::testbed::{Namespace, RECEIVER_DEVICE, SENDER_DEVICE, Testbed};
 
 /// How long the guard may take to start, and to end.
 const PATIENCE: Duration = Duration::from_secs(15);
@@ -54,19 +54,54 @@ pub struct GuardConfig {
     pub extra: Vec<String>,
 }
 
+/// A scheme that acts at both ends.
+const BOTH_ENDS: &str = "hwatch";
+
 /// A guard that guards. Dropping it kills it.
 #[derive(Debug)]
 pub struct Guard {
-    child: Child,
-    lines: Receiver<String>,
+    receiver: Process,
+    senders: Vec<Process>,
 }
 
 impl Guard {
-    /// Starts the guard on the receiver's device and waits until it guards.
+    /// Starts the guard on the receiver's device, and on the senders' if it needs both, and waits until it guards.
     ///
     /// # Errors
     /// When it does not start or does not become ready in time.
     pub fn start(testbed: &Testbed, config: &GuardConfig) -> Result<Self, GuardError> {
+        let receiver = Process::start(testbed, &testbed.receiver(), RECEIVER_DEVICE, config)?;
+        let hosts = if config.policy == BOTH_ENDS { testbed.spec().hosts } else { 0 };
+        let senders = (0..hosts).map(|k| Process::start(testbed, &testbed.sender(k), SENDER_DEVICE, config));
+        Ok(Self { receiver, senders: senders.collect::<Result<_, _>>()? })
+    }
+
+    /// Process id of the receiver's.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.receiver.child.id()
+    }
+
+    /// Ends the guard as Ctrl-C would and returns the receiver's summary.
+    ///
+    /// # Errors
+    /// When it has ended by itself, gives no summary, or does not exit with 0.
+    pub fn stop(self) -> Result<Value, GuardError> {
+        let summary = self.receiver.stop()?;
+        self.senders.into_iter().try_for_each(|sender| sender.stop().map(drop))?;
+        Ok(summary)
+    }
+}
+
+/// `ackgate run` on one device. Dropping it kills it.
+#[derive(Debug)]
+struct Process {
+    child: Child,
+    lines: Receiver<String>,
+}
+
+impl Process {
+    fn start(testbed: &Testbed, place: &Namespace, device: &str, config: &GuardConfig) -> Result<Self, GuardError> {
         let start = |program: String| move |source| GuardError::Start { program, source };
         let program = match &config.program {
             Some(program) => program.clone(),
@@ -74,7 +109,7 @@ impl Guard {
         };
         let shown = program.display().to_string();
         let mut command = Command::new(program);
-        command.args(["run", "--json", "--dev", RECEIVER_DEVICE, "--guard", config.policy.as_str()]);
+        command.args(["run", "--json", "--dev", device, "--guard", config.policy.as_str()]);
         command.args([
             "--buffer",
             &testbed.spec().buffer.to_string(),
@@ -85,8 +120,7 @@ impl Guard {
             command.args(["--max-hold", &format!("{}us", hold.as_micros())]);
         }
         command.args(&config.extra).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child =
-            testbed.receiver().inside(|| command.spawn()).and_then(|spawned| spawned).map_err(start(shown.clone()))?;
+        let mut child = place.inside(|| command.spawn()).and_then(|spawned| spawned).map_err(start(shown.clone()))?;
         let (sender, lines) = channel();
         if let Some(stdout) = child.stdout.take() {
             // The thread ends with the guard's standard output.
@@ -102,23 +136,13 @@ impl Guard {
         match guard.wait_for("ready") {
             Some(_) => Ok(guard),
             None => {
-                let command = format!("{shown} run --dev {RECEIVER_DEVICE}");
+                let command = format!("{shown} run --dev {device}");
                 Err(GuardError::NotReady { command, message: guard.last_words() })
             }
         }
     }
 
-    /// Process id.
-    #[must_use]
-    pub fn pid(&self) -> u32 {
-        self.child.id()
-    }
-
-    /// Ends the guard as Ctrl-C would and returns its summary.
-    ///
-    /// # Errors
-    /// When it has ended by itself, gives no summary, or does not exit with 0.
-    pub fn stop(mut self) -> Result<Value, GuardError> {
+    fn stop(mut self) -> Result<Value, GuardError> {
         let end = |e: &dyn std::fmt::Display| GuardError::End(e.to_string());
         if let Some(status) = self.child.try_wait().map_err(|e| end(&e))? {
             return Err(GuardError::End(format!("it had ended before ({status}): {}", self.last_words())));
@@ -169,7 +193,7 @@ impl Guard {
     }
 }
 
-impl Drop for Guard {
+impl Drop for Process {
     fn drop(&mut self) {
         // After `stop` it has ended already, and both do nothing.
         let _ = self.child.kill();

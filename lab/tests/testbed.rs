@@ -96,7 +96,9 @@ fn dctcp_senders_are_marked_and_told_so() {
         return;
     }
     let config = IncastConfig { cc: Some("dctcp".into()), volume: Volume::PerConnection(300_000), ..config(4) };
-    let run = || Lab::new(Spec { mark: Some(15_000), ..spec() })?.run(&config, false, &AtomicBool::new(false), |_| {});
+    let run = || {
+        Lab::new(Spec { ecn: true, mark: Some(15_000), ..spec() })?.run(&config, false, &AtomicBool::new(false), |_| {})
+    };
     match run() {
         Ok(report) => {
             assert_eq!((report.cc.as_str(), report.load.bytes), ("dctcp", 3 * 4 * 300_000));

@@ -11,7 +11,6 @@ use std::process::{Child, Command, Stdio};
 
 use libbpf_rs::{TC_EGRESS, TC_INGRESS, TcAttachPoint, TcHook, TcHookBuilder};
 
-use crate::datapath::Datapath;
 use crate::device::Device;
 use crate::error::Error;
 use crate::sys::{self, Side};
@@ -28,11 +27,31 @@ pub enum Choice {
     Clsact,
 }
 
+impl Choice {
+    /// Whether it comes to filters on this kernel.
+    pub(crate) fn is_clsact(self) -> bool {
+        match self {
+            Self::Auto => !kernel_has_tcx(),
+            Self::Tcx => false,
+            Self::Clsact => true,
+        }
+    }
+}
+
 /// Priority and handle of our filters: first in line, and recognisable, so that what a crash left is replaced.
 const PRIORITY: u32 = 1;
 const HANDLE: u32 = 0xacc;
 
 const WHAT: &str = "attach the programs to the device";
+
+/// The programs of a device.
+#[derive(Clone, Copy, Debug)]
+pub struct Programs<'a> {
+    /// For what arrives.
+    pub ingress: BorrowedFd<'a>,
+    /// For what leaves.
+    pub egress: BorrowedFd<'a>,
+}
 
 /// Programs on a device; dropping it takes them off.
 #[derive(Debug)]
@@ -53,11 +72,11 @@ impl Attachment {
     ///
     /// # Errors
     /// When the kernel has no tcx (before Linux 6.6), or this process may not.
-    pub fn tcx(device: &Device, datapath: &Datapath) -> Result<Self, Error> {
+    pub fn tcx(device: &Device, programs: Programs<'_>) -> Result<Self, Error> {
         let link = |program, side| sys::link_tcx(program, device.index, side).map_err(|e| Error::from_io(WHAT, e));
         // Arrivals first: what is charged before they are counted would be owed until it decays.
-        let ingress = link(datapath.ingress(), Side::Ingress)?;
-        let egress = link(datapath.egress(), Side::Egress)?;
+        let ingress = link(programs.ingress, Side::Ingress)?;
+        let egress = link(programs.egress, Side::Egress)?;
         Ok(Self::Tcx { ingress, egress })
     }
 
@@ -65,8 +84,8 @@ impl Attachment {
     ///
     /// # Errors
     /// When the kernel has no clsact, `tc` is missing, or this process may not.
-    pub fn clsact(device: &Device, datapath: &Datapath) -> Result<Self, Error> {
-        Clsact::new(device, datapath).map(Self::Clsact)
+    pub fn clsact(device: &Device, programs: Programs<'_>) -> Result<Self, Error> {
+        Clsact::new(device, programs).map(Self::Clsact)
     }
 }
 
@@ -80,21 +99,16 @@ pub struct Clsact {
 }
 
 impl Clsact {
-    fn new(device: &Device, datapath: &Datapath) -> Result<Self, Error> {
-        let hook = |program: BorrowedFd<'_>, point: TcAttachPoint| {
-            let mut builder = TcHookBuilder::new(program);
-            builder.ifindex(device.index).replace(true).handle(HANDLE).priority(PRIORITY);
-            builder.hook(point)
-        };
-        let mut qdisc = hook(datapath.ingress(), TC_INGRESS | TC_EGRESS);
+    fn new(device: &Device, programs: Programs<'_>) -> Result<Self, Error> {
+        let mut qdisc = hook(device, programs.ingress, TC_INGRESS | TC_EGRESS);
         let made = !has_clsact(device)?;
         qdisc.create().map_err(|error| Error::from_bpf("make a clsact qdisc on the device", &error))?;
         // The janitor first: from now on there is something to clean up.
         let janitor =
             janitor(device, made).map_err(|source| Error::from_io("start the janitor (sh and tc)", source))?;
         let mut clsact = Self { filters: Vec::new(), qdisc: made.then_some(qdisc), janitor };
-        for (program, point) in [(datapath.ingress(), TC_INGRESS), (datapath.egress(), TC_EGRESS)] {
-            let filter = hook(program, point).attach().map_err(|error| Error::from_bpf(WHAT, &error))?;
+        for (program, point) in [(programs.ingress, TC_INGRESS), (programs.egress, TC_EGRESS)] {
+            let filter = hook(device, program, point).attach().map_err(|error| Error::from_bpf(WHAT, &error))?;
             clsact.filters.push(filter);
         }
         Ok(clsact)
@@ -118,6 +132,34 @@ impl Drop for Clsact {
         }
         let _ = self.janitor.wait();
     }
+}
+
+/// Our filter at one side of a device.
+fn hook(device: &Device, program: BorrowedFd<'_>, point: TcAttachPoint) -> TcHook {
+    let mut builder = TcHookBuilder::new(program);
+    builder.ifindex(device.index).replace(true).handle(HANDLE).priority(PRIORITY);
+    builder.hook(point)
+}
+
+/// A program on the way into a device of our own, which takes all of it along when it goes.
+#[derive(Debug)]
+pub(crate) enum Inward {
+    /// By a link.
+    Tcx { _link: OwnedFd },
+    /// By a filter.
+    Clsact,
+}
+
+/// Puts a program on the way into a device of our own.
+pub(crate) fn inward(clsact: bool, device: &Device, program: BorrowedFd<'_>) -> Result<Inward, Error> {
+    if !clsact {
+        let link = sys::link_tcx(program, device.index, Side::Ingress).map_err(|e| Error::from_io(WHAT, e))?;
+        return Ok(Inward::Tcx { _link: link });
+    }
+    let failed = |error: libbpf_rs::Error| Error::from_bpf(WHAT, &error);
+    hook(device, program, TC_INGRESS | TC_EGRESS).create().map_err(failed)?;
+    hook(device, program, TC_INGRESS).attach().map_err(failed)?;
+    Ok(Inward::Clsact)
 }
 
 /// Whether the device has a clsact qdisc already.
@@ -148,8 +190,8 @@ fn janitor(device: &Device, remove_qdisc: bool) -> std::io::Result<Child> {
 }
 
 /// Puts the programs on the device, the way that was chosen.
-pub(crate) fn attach(clsact: bool, device: &Device, datapath: &Datapath) -> Result<Attachment, Error> {
-    if clsact { Attachment::clsact(device, datapath) } else { Attachment::tcx(device, datapath) }
+pub(crate) fn attach(clsact: bool, device: &Device, programs: Programs<'_>) -> Result<Attachment, Error> {
+    if clsact { Attachment::clsact(device, programs) } else { Attachment::tcx(device, programs) }
 }
 
 /// Whether this kernel has tcx: tried with the smallest program there is.

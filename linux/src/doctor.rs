@@ -13,6 +13,7 @@ use crate::datapath::{Datapath, Take};
 use crate::device::Device;
 use crate::error::{COMPILER, Error};
 use crate::hold;
+use crate::host::{self, HostPath};
 use crate::load::Verified;
 use crate::privilege::{NEEDED, Process};
 use crate::route;
@@ -161,6 +162,13 @@ pub fn examine(device: Option<&str>) -> Report {
     } else {
         check("veth", Finding::Note, NOT_TRIED.into());
     }
+    match process.may_unshare().then(host::probe_inward) {
+        None => check("TAP", Finding::Note, NOT_TRIED.into()),
+        Some(Ok(())) => check("TAP", Finding::Ok, "`--guard hwatch` could be used".into()),
+        Some(Err(error)) => {
+            check("TAP", Finding::Note, format!("{error}; `--guard hwatch` cannot be used, the other guards can"));
+        }
+    }
     let nfqueue = hold::probe_nfqueue();
     match &nfqueue {
         Ok(()) => check("nfqueue", Finding::Ok, "`--hold nfqueue` could be used".into()),
@@ -205,6 +213,7 @@ fn programs() -> Result<Vec<Verified>, Error> {
         let datapath = Datapath::load(&Config::credit(96 << 10), take, false)?;
         all.extend_from_slice(datapath.programs());
     }
+    all.extend_from_slice(HostPath::load(host::Task::whole(1))?.programs());
     // The larger count where both ways have it.
     all.sort_by(|a, b| a.name.cmp(&b.name).then(b.instructions.cmp(&a.instructions)));
     all.dedup_by(|next, kept| next.name == kept.name);

@@ -55,29 +55,34 @@ impl Emitter {
         self.spare.append(&mut self.queue);
     }
 
-    /// Sends what is queued. A frame that the device has no room for is tried again a few times, then lost like any
-    /// other frame on a full link.
+    /// Sends what is queued.
     pub(crate) fn flush(&mut self) {
-        let mut sent = 0;
-        let mut attempts = 0;
-        while sent < self.queue.len() {
-            match sys::send_frames(&self.socket, &self.queue[sent..]) {
-                Ok(count) if count > 0 => {
-                    sent += count;
-                    attempts = 0;
-                }
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                _ if attempts < ATTEMPTS => {
-                    attempts += 1;
-                    std::thread::yield_now();
-                }
-                _ => {
-                    sent += 1;
-                    attempts = 0;
-                    self.lost += 1;
-                }
-            }
-        }
+        self.lost += send_all(&self.socket, &self.queue);
         self.spare.append(&mut self.queue);
     }
+}
+
+/// Sends frames; returns how many were lost. One that the device has no room for is tried again a few times, then lost like
+/// any other frame on a full link.
+pub(crate) fn send_all(socket: &OwnedFd, frames: &[Vec<u8>]) -> u64 {
+    let (mut sent, mut attempts, mut lost) = (0, 0, 0);
+    while sent < frames.len() {
+        match sys::send_frames(socket, &frames[sent..]) {
+            Ok(count) if count > 0 => {
+                sent += count;
+                attempts = 0;
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            _ if attempts < ATTEMPTS => {
+                attempts += 1;
+                std::thread::yield_now();
+            }
+            _ => {
+                sent += 1;
+                attempts = 0;
+                lost += 1;
+            }
+        }
+    }
+    lost
 }

@@ -20,8 +20,7 @@ use ackgate_control::pac::{Config, Scheduler, State, Stats};
 use ackgate_control::policy::Action;
 use ackgate_control::units::{Span, Time};
 use hdrhistogram::Histogram;
-use nix::poll::{PollFd, PollFlags, ppoll};
-use nix::sys::time::TimeSpec;
+use nix::poll::{PollFd, PollFlags};
 use serde::Serialize;
 
 use crate::attach::{self, Attachment};
@@ -35,7 +34,7 @@ use crate::sweep::{self, Sweeper};
 use crate::sys;
 
 /// Time between two signs of life; the programs lose patience after [`crate::datapath::STALE`].
-const HEARTBEAT: Span = Span::millis(25);
+pub(crate) const HEARTBEAT: Span = Span::millis(25);
 /// Sleep while a frame is counted as held that has not been read yet.
 const SOON: Span = Span::micros(50);
 /// Time between two looks at a rescue that is going on.
@@ -223,11 +222,7 @@ impl Guard {
         let device = Device::find(&options.device)?;
         privilege::require()?;
         let claim = device.claim()?;
-        let clsact = match options.attach {
-            attach::Choice::Auto => !attach::kernel_has_tcx(),
-            attach::Choice::Tcx => false,
-            attach::Choice::Clsact => true,
-        };
+        let clsact = options.attach.is_clsact();
         let queue = match options.hold {
             hold::Choice::NfQueue => true,
             // Ring and redirect send what they release by a packet socket.
@@ -258,7 +253,8 @@ impl Guard {
         datapath.shared().gate().heartbeat.set(now.0);
         // Before there is anything to make up for, and without the links, which end with this process.
         let standby = Standby::new(rules.clone(), &datapath, vault, hold.aid()?)?;
-        let attachment = attach::attach(clsact, &device, &datapath)?;
+        let programs = attach::Programs { ingress: datapath.ingress(), egress: datapath.egress() };
+        let attachment = attach::attach(clsact, &device, programs)?;
         Ok(Self {
             rules,
             options,
@@ -384,16 +380,9 @@ impl Guard {
 
     /// Sleeps until something is held, `wake`, or `stop` is readable; says whether it is.
     fn sleep(&mut self, wake: Time, stop: BorrowedFd<'_>) -> Result<bool, Error> {
-        let span = wake.since(sys::now()).0;
-        let seconds = i64::try_from(span / 1_000_000_000).unwrap_or(i64::MAX);
-        // Below a billion.
-        let timeout = TimeSpec::new(seconds, (span % 1_000_000_000) as i64);
         let readable = |fd| PollFd::new(fd, PollFlags::POLLIN);
         let mut fds = [readable(stop), readable(self.datapath.ring().as_fd()), readable(self.hold.poll_fd())];
-        match ppoll(&mut fds, Some(timeout), None) {
-            Ok(_) | Err(nix::errno::Errno::EINTR) => {}
-            Err(errno) => return Err(Error::from_errno("wait for held frames", errno)),
-        }
+        sys::wait(&mut fds, wake).map_err(|errno| Error::from_errno("wait for held frames", errno))?;
         let stopped = fds[0].any() == Some(true);
         self.wakeups += 1;
         Ok(stopped)

@@ -9,6 +9,9 @@
 //! [`Guard`] is the whole of it: it loads the programs ([`datapath`]), attaches them ([`attach`]), and runs the scheduler
 //! of `control` over what they hold ([`hold`]). While nothing is held it sleeps, and no packet reaches it.
 //!
+//! A scheme that needs no fast path is run by [`Host`] instead: any `Policy` of `control`, with every TCP frame of the device
+//! passing through user space.
+//!
 //! Fail open, always: what the programs do not understand passes, what cannot be held passes, and when the daemon
 //! shows no sign of life everything passes. However it ends, the device is left as it was.
 
@@ -19,9 +22,11 @@ pub mod doctor;
 pub mod error;
 pub mod guard;
 pub mod hold;
+pub mod host;
 pub mod load;
 pub mod privilege;
 pub mod route;
+pub mod rto;
 pub mod shared;
 
 mod emitter;
@@ -39,4 +44,5 @@ mod fixtures;
 
 pub use error::Error;
 pub use guard::{Guard, Options, Outcome, Snapshot, Summary};
+pub use host::Host;
 pub use sys::now;

@@ -39,13 +39,13 @@ pub struct Books {
 
 /// Memory of a BPF array map.
 #[derive(Debug)]
-struct Mapping {
+pub(crate) struct Mapping {
     start: NonNull<u8>,
     length: NonZeroUsize,
 }
 
 impl Mapping {
-    fn new(map: &impl AsFd, length: usize) -> io::Result<Self> {
+    pub(crate) fn new(map: &impl AsFd, length: usize) -> io::Result<Self> {
         let length = NonZeroUsize::new(length).ok_or(io::ErrorKind::InvalidInput)?;
         let protection = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
         // SAFETY: a new mapping at an address that the kernel chooses; it overlaps nothing.
@@ -53,7 +53,8 @@ impl Mapping {
         Ok(Self { start: start.cast(), length })
     }
 
-    fn as_ptr<T>(&self, offset: usize) -> *const T {
+    /// Where a value lies that begins `offset` bytes into the map.
+    pub(crate) fn as_ptr<T>(&self, offset: usize) -> *const T {
         debug_assert!(offset + size_of::<T>() <= self.length.get());
         // SAFETY: the callers' offsets lie within the mapping.
         unsafe { self.start.as_ptr().add(offset).cast() }

@@ -4,6 +4,8 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 use ackgate_control::units::Time;
+use nix::poll::{PollFd, ppoll};
+use nix::sys::time::TimeSpec;
 use nix::time::{ClockId, clock_gettime};
 
 /// Now, on the monotonic clock, which `bpf_ktime_get_ns` reads too.
@@ -93,14 +95,42 @@ pub(crate) fn precise_timers() {
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1 as libc::c_ulong) };
 }
 
-/// Opens a packet socket that only sends, on one device, past its qdisc and past tc.
-pub(crate) fn raw_sender(ifindex: i32) -> io::Result<OwnedFd> {
+/// Waits until one of the descriptors is ready, `until`, or a signal.
+pub(crate) fn wait(fds: &mut [PollFd<'_>], until: Time) -> nix::Result<()> {
+    let span = until.since(now()).0;
+    let seconds = i64::try_from(span / 1_000_000_000).unwrap_or(i64::MAX);
+    // Below a billion.
+    let timeout = TimeSpec::new(seconds, (span % 1_000_000_000) as i64);
+    match ppoll(fds, Some(timeout), None) {
+        Ok(_) | Err(nix::errno::Errno::EINTR) => Ok(()),
+        Err(errno) => Err(errno),
+    }
+}
+
+/// Opens a packet socket that only sends, on one device, by its qdisc and through tc, where frames are known by `mark`. Each
+/// frame has a virtio header before it.
+pub(crate) fn marked_sender(ifindex: i32, mark: u32) -> io::Result<OwnedFd> {
+    let socket = sender()?;
+    set_option(&socket, libc::PACKET_VNET_HDR, 1)?;
+    nix::sys::socket::setsockopt(&socket, nix::sys::socket::sockopt::Mark, &mark)?;
+    nix::sys::socket::setsockopt(&socket, nix::sys::socket::sockopt::SndBufForce, &SEND_BUFFER)?;
+    bind_packet(&socket, ifindex, 0)?;
+    Ok(socket)
+}
+
+/// Bytes that may wait in the qdisc for one socket.
+const SEND_BUFFER: usize = 8 << 20;
+
+/// Opens a packet socket that receives nothing so far.
+fn sender() -> io::Result<OwnedFd> {
     // SAFETY: plain integers. Protocol 0 receives nothing.
     let fd = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK, 0) };
-    if fd < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    let socket = owned(fd)?;
+    if fd < 0 { Err(io::Error::last_os_error()) } else { owned(fd) }
+}
+
+/// Opens a packet socket that only sends, on one device, past its qdisc and past tc.
+pub(crate) fn raw_sender(ifindex: i32) -> io::Result<OwnedFd> {
+    let socket = sender()?;
     set_option(&socket, libc::PACKET_QDISC_BYPASS, 1)?;
     bind_packet(&socket, ifindex, 0)?;
     Ok(socket)
@@ -179,12 +209,8 @@ pub(crate) const RECEIVE_BYTES: usize = 1536;
 
 /// Opens a packet socket that receives everything on one device.
 pub(crate) fn raw_receiver(ifindex: i32) -> io::Result<OwnedFd> {
-    // SAFETY: plain integers. Protocol 0 receives nothing until the socket is bound.
-    let fd = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK, 0) };
-    if fd < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    let socket = owned(fd)?;
+    // It receives nothing until it is bound.
+    let socket = sender()?;
     nix::sys::socket::setsockopt(&socket, nix::sys::socket::sockopt::RcvBufForce, &(8 << 20))?;
     bind_packet(&socket, ifindex, libc::ETH_P_ALL as u16)?;
     Ok(socket)

@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 
 use ackgate_control::pac::Config;
 use ackgate_linux::datapath::{Datapath, Take};
+use ackgate_linux::host::{HostPath, Task};
 use ackgate_linux::load::Verified;
 use ackgate_linux::privilege;
 
@@ -28,6 +29,12 @@ fn no_program_grows_unseen() {
                 let known = most.entry(name.clone()).or_default();
                 *known = (*known).max(*instructions);
             }
+        }
+    }
+    for host in [Task::whole(1), Task { ingress: false, probes: false, clsact: true, device: 1 }] {
+        for Verified { name, instructions } in HostPath::load(host).unwrap().programs() {
+            let known = most.entry(name.clone()).or_default();
+            *known = (*known).max(*instructions);
         }
     }
     let programs: Vec<Verified> =

@@ -288,7 +288,7 @@ fn what_goes_out_is_current_at_every_moment() {
     addresses.extend(world.add_vlan().then_some(IpAddr::V4(world::RECEIVER_VLAN)));
     for way in ["credit ring auto", "pac ring auto"] {
         let daemon = Daemon::start(&world, way);
-        let capture = world.capture();
+        let capture = world.arrivals();
         let over = AtomicBool::new(false);
         std::thread::scope(|scope| {
             let reader = scope.spawn(|| {

@@ -28,6 +28,7 @@ pub fn pac(scenario: &Scenario) -> pac::Config {
     config.auto = parameters.auto;
     config.rate_mbps = scenario.network.rate.0 / 1_000_000;
     config.max_hold = parameters.max_hold.unwrap_or(config.max_hold);
+    config.own_timer = scenario.tcp.rto_min;
     config.initial_window = parameters.initial_window.unwrap_or(scenario.tcp.initial_window);
     config.lambda_permille = permille(parameters.lambda);
     config.rtt = match parameters.rtt {
@@ -53,7 +54,8 @@ const fn guard(scheme: Scheme) -> Guard {
 }
 
 /// PAC to the letter at a receiver.
-pub(crate) fn letter(scenario: &Scenario) -> letter::Config {
+#[must_use]
+pub fn letter(scenario: &Scenario) -> letter::Config {
     let parameters = &scenario.pac;
     letter::Config {
         buffer: parameters.threshold.unwrap_or_else(|| buffer_bytes(scenario)),
@@ -63,7 +65,8 @@ pub(crate) fn letter(scenario: &Scenario) -> letter::Config {
 }
 
 /// ICTCP at a receiver.
-pub(crate) fn ictcp(scenario: &Scenario) -> ictcp::Config {
+#[must_use]
+pub fn ictcp(scenario: &Scenario) -> ictcp::Config {
     let parameters = &scenario.ictcp;
     ictcp::Config {
         headroom_permille: permille(parameters.headroom),
@@ -78,12 +81,14 @@ pub(crate) fn ictcp(scenario: &Scenario) -> ictcp::Config {
 }
 
 /// The ACK shaper at a receiver.
-pub(crate) fn shaper(scenario: &Scenario) -> shaper::Config {
+#[must_use]
+pub fn shaper(scenario: &Scenario) -> shaper::Config {
     shaper::Config { rate: scenario.shaper.rate, queue: scenario.shaper.queue }
 }
 
 /// HWatch at one host; hosts draw from streams of their own.
-pub(crate) fn hwatch(scenario: &Scenario, host: u32) -> hwatch::Config {
+#[must_use]
+pub fn hwatch(scenario: &Scenario, host: u32) -> hwatch::Config {
     let parameters = &scenario.hwatch;
     let half = Span(scenario.network.rtt.0 / 2);
     hwatch::Config {

@@ -46,6 +46,12 @@ enum Guard {
     Pac,
     /// Proactive ACK Control as published; where it harms, that is the scheme's own nature.
     PacPublished,
+    /// ICTCP; as published, too, as those below.
+    Ictcp,
+    /// The ACK shaper.
+    Shaper,
+    /// HWatch, at the receiver and at every sender host.
+    Hwatch,
 }
 
 impl Guard {
@@ -55,6 +61,9 @@ impl Guard {
             Self::CreditAuto => Kind::CreditAuto,
             Self::Pac => Kind::Pac,
             Self::PacPublished => Kind::PacPublished,
+            Self::Ictcp => Kind::Ictcp,
+            Self::Shaper => Kind::Shaper,
+            Self::Hwatch => Kind::Hwatch,
         }
     }
 }

@@ -103,7 +103,12 @@ impl Measurement {
 
     /// The testbed, with the rate chosen where that was left to the machine.
     fn lab(&self, stop: &AtomicBool) -> anyhow::Result<Lab> {
-        let mut lab = Lab::new(self.network.spec(self.shape.cc.as_deref()))?;
+        let mut spec = self.network.spec(self.shape.cc.as_deref());
+        if self.guarding.guard == Policy::Hwatch && spec.mark.is_none() {
+            // It is HWatch that makes the hosts' frames ECN-capable, not the hosts.
+            spec.mark = u32::try_from(self.network.usual_mark()).ok();
+        }
+        let mut lab = Lab::new(spec)?;
         self.network.settle(&mut lab, self.ipv6, stop)?;
         Ok(lab)
     }
@@ -188,6 +193,14 @@ enum Policy {
     WindowOnly,
     /// Requests and handshakes wait; ACKs are counted, but never wait.
     RequestsOnly,
+    /// PAC to the letter, in user space, as those below.
+    PacLetter,
+    /// ICTCP: windows by the bandwidth that is left.
+    Ictcp,
+    /// ACKs leave at a constant rate.
+    Shaper,
+    /// HWatch, at the receiver and at every sender host; the port marks.
+    Hwatch,
 }
 
 /// On or off.
@@ -258,9 +271,8 @@ impl Network {
     }
 
     fn spec(&self, cc: Option<&str>) -> Spec {
-        let ecn = self.ecn || cc == Some(dctcp::NAME);
-        let usual = u64::from(Spec::USUAL_MARK).min(self.buffer / 3);
-        let mark = self.mark_at.or_else(|| ecn.then_some(usual));
+        let ecn = self.ecn || self.mark_at.is_some() || cc == Some(dctcp::NAME);
+        let mark = self.mark_at.or_else(|| ecn.then_some(self.usual_mark()));
         let rate = match self.rate {
             RateArgument::Bits(rate) => rate,
             RateArgument::Auto => Spec::pac_edge().rate,
@@ -277,9 +289,15 @@ impl Network {
             rto_min: self.rto_min,
             initial_window: self.initial_window,
             delayed_ack: self.delayed_ack,
+            ecn,
             mark: mark.map(|bytes| u32::try_from(bytes).unwrap_or(u32::MAX)),
             rtts,
         }
+    }
+
+    /// Where the port marks unless it is said.
+    fn usual_mark(&self) -> u64 {
+        u64::from(Spec::USUAL_MARK).min(self.buffer / 3)
     }
 
     /// How many hosts there are, and their base round-trip times. Two numbers that differ are for [`Spec`] to refuse.
@@ -308,6 +326,10 @@ impl Guarding {
             Policy::WindowOnly => "window-only",
             Policy::RequestsOnly => "requests-only",
             Policy::Credit => "credit",
+            Policy::PacLetter => "pac-letter",
+            Policy::Ictcp => "ictcp",
+            Policy::Shaper => "shaper",
+            Policy::Hwatch => "hwatch",
         };
         Some(GuardConfig {
             program: self.guard_program.clone(),

@@ -475,6 +475,16 @@ impl Policy for HWatch {
         }
     }
 
+    fn handle_forgotten(&mut self, id: FlowId) {
+        if let Some(flow) = self.flows.get_mut(id.0 as usize) {
+            *flow = Flow::default();
+        }
+    }
+
+    fn probes(&self) -> bool {
+        true
+    }
+
     fn poll_action(&mut self, now: Time) -> Option<Action> {
         if self.pending.peek()?.0.at > now {
             return None;

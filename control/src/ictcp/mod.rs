@@ -415,6 +415,16 @@ impl Policy for Ictcp {
         Verdict::Pass(Edit { window, ..Edit::NONE })
     }
 
+    fn handle_forgotten(&mut self, id: FlowId) {
+        if let Some(flow) = self.flows.get_mut(id.0 as usize) {
+            *flow = Flow::default();
+        }
+    }
+
+    fn edits_ingress(&self) -> bool {
+        false
+    }
+
     fn poll_action(&mut self, _: Time) -> Option<Action> {
         None
     }

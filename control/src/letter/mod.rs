@@ -208,6 +208,14 @@ impl Policy for Letter {
         Verdict::Hold
     }
 
+    fn handle_forgotten(&mut self, flow: FlowId) {
+        self.flows.get(flow).over = true;
+    }
+
+    fn edits_ingress(&self) -> bool {
+        false
+    }
+
     fn poll_action(&mut self, now: Time) -> Option<Action> {
         if let Some(packet) = self.discarded.pop() {
             return Some(Action::Discard(packet));

@@ -81,6 +81,9 @@ pub struct Config {
     /// No ACK is held longer. Above the queueing that gating itself creates (N·W/C: 131 ms for 256 senders with 64 KB each at
     /// 1 Gb/s), below the senders' RTOmin.
     pub max_hold: Span,
+    /// The least retransmission timeout of the guarded host's own TCP; [`Span::ZERO`] when it is not known. No request is held
+    /// for longer.
+    pub own_timer: Span,
     /// The senders' initial window in segments (10: RFC 6928 and Linux; PAC's testbed had 3, its ns-2 runs 2).
     pub initial_window: u32,
     /// λ in thousandths: throughput at or below this share of what it was is a reduction (PAC §III-C: 0.8).
@@ -141,6 +144,7 @@ impl Config {
         Self {
             buffer,
             max_hold: Span::millis(150),
+            own_timer: Span::ZERO,
             initial_window: 10,
             lambda_permille: 800,
             min_interval: Span::micros(200),
@@ -215,6 +219,7 @@ impl Config {
             min_interval: self.min_interval.0,
             silence: self.silence.0,
             max_hold: self.max_hold.0,
+            own_timer: self.own_timer.0,
             lambda_permille: u64::from(self.lambda_permille),
             max_held: u64::from(self.max_held),
             max_half_open: u64::from(self.max_half_open),
@@ -226,6 +231,7 @@ impl Config {
             push_ends_response: u8::from(self.push_ends_response),
             timestamps: u8::from(self.rtt == RttMethod::Timestamps),
             long_paths: u8::from(self.long_paths),
+            search: u8::from(self.auto),
             credit: u8::from(self.credit),
             hold: self.hold as u8,
             thin_acks: u8::from(self.thin_acks),

@@ -67,6 +67,15 @@ impl Age {
             _ => Self::Ack,
         }
     }
+
+    /// The longest hold.
+    fn limit(self, rules: &Rules, gate: &Gate) -> Span {
+        match self {
+            Self::Ack => decision::longest_ack_hold(rules, gate),
+            Self::Request => decision::longest_request_hold(rules, gate),
+            Self::Copy => rules.max_hold,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -133,6 +142,8 @@ pub struct Scheduler {
     next_look: Time,
     next_scan: Time,
     last_poll: Time,
+    /// The longest hold of each [`Age`].
+    limits: [Span; 3],
     budget: Budget,
     stats: Stats,
 }
@@ -155,6 +166,7 @@ impl Default for Scheduler {
             next_look: Time::ZERO,
             next_scan: Time::ZERO,
             last_poll: Time::ZERO,
+            limits: [Span::ZERO; 3],
             budget: Budget::default(),
             stats: Stats::default(),
         }
@@ -189,6 +201,7 @@ impl Scheduler {
             return;
         };
         self.drop_spare(id);
+        self.limits = Age::ALL.map(|age| age.limit(rules, state.gate()));
         if self.held() == 0 {
             self.budget.pause();
         }
@@ -222,6 +235,7 @@ impl Scheduler {
             }
             self.last_poll = now;
             let gate = state.gate();
+            self.limits = Age::ALL.map(|age| age.limit(rules, gate));
             decision::roll(rules, gate, now);
             if self.held() > 0 && Budget::applies(rules) {
                 self.budget.observe(rules, gate, now);
@@ -230,7 +244,7 @@ impl Scheduler {
                 continue;
             }
             self.void_silent(rules, state, now);
-            if !self.release_next(rules, state, now) {
+            if !self.release_next(rules, state, now) && self.ready.is_empty() {
                 return None;
             }
         }
@@ -246,9 +260,9 @@ impl Scheduler {
             let &(slot, _) = self.ages[age as usize].front()?;
             Some(self.slots[slot as usize].since + span)
         };
-        let limit = Age::ALL.into_iter().filter_map(|age| after(age, rules.max_hold)).min();
+        let limit = Age::ALL.into_iter().filter_map(|age| after(age, self.limit(age))).min();
         let Some(limit) = limit else { return (self.spares > 0).then_some(self.next_look) };
-        let split = after(Age::Request, split_after(rules)).filter(|_| rules.credit);
+        let split = after(Age::Request, self.split_after()).filter(|_| rules.credit);
         // What could not be split when its time came is looked at again a little later.
         let split = split.map(|time| time.max(self.last_poll + Span(rules.silence.0 / 4)));
         // Only while a SYN-ACK waits for it; a time that has passed asks for nothing.
@@ -266,6 +280,15 @@ impl Scheduler {
         for id in 0..self.flows.len() {
             self.drop_spare(FlowId(id as u32));
         }
+    }
+
+    const fn limit(&self, age: Age) -> Span {
+        self.limits[age as usize]
+    }
+
+    /// When a request may leave without a grant: well before our own TCP repeats it.
+    const fn split_after(&self) -> Span {
+        Span(self.limit(Age::Request).0 / 2)
     }
 
     /// Forgets everything, unsent: somebody else has seen to it.
@@ -365,13 +388,8 @@ impl Scheduler {
     /// have outgrown their level sink on the way.
     fn front(&mut self, rules: &Rules, state: &impl State, now: Time) -> Option<FlowId> {
         // Well before the limit, at which they would leave whether there is room or not.
-        let part = |part: u64| Span(rules.max_hold.0 / part);
-        let ages = if rules.credit {
-            [(Age::Request, part(4)), (Age::Copy, part(2))]
-        } else {
-            [(Age::Ack, part(3)), (Age::Request, part(3))]
-        };
-        let overdue = ages.into_iter().filter_map(|(age, patience)| self.oldest(age, patience, now));
+        let ages = if rules.credit { [(Age::Request, 4), (Age::Copy, 2)] } else { [(Age::Ack, 3), (Age::Request, 3)] };
+        let overdue = ages.into_iter().filter_map(|(age, part)| self.oldest(age, Span(self.limit(age).0 / part), now));
         if let Some((_, id, _)) = overdue.min_by_key(|&(since, ..)| since) {
             return Some(id);
         }
@@ -443,7 +461,7 @@ impl Scheduler {
     /// grant, and a bare copy of it stays in its place; else it is charged and gone.
     fn force_oldest<S: State>(&mut self, rules: &Rules, state: &S, now: Time) -> bool {
         self.drop_departed_ages();
-        let overdue = Age::ALL.into_iter().find_map(|age| self.oldest(age, rules.max_hold, now));
+        let overdue = Age::ALL.into_iter().find_map(|age| self.oldest(age, self.limit(age), now));
         let Some((_, id, head)) = overdue else { return false };
         let Some(flow) = state.flow(id) else { return false };
         if self.can_split(rules, state.gate(), flow, head) {
@@ -457,7 +475,7 @@ impl Scheduler {
     /// Lets a request that has waited for long enough go without a grant if the budget has room for what that sets in
     /// motion: mostly nothing.
     fn split_oldest_request<S: State>(&mut self, rules: &Rules, state: &S, now: Time) -> bool {
-        let Some((_, id, head)) = self.oldest(Age::Request, split_after(rules), now) else { return false };
+        let Some((_, id, head)) = self.oldest(Age::Request, self.split_after(), now) else { return false };
         let Some(flow) = state.flow(id) else { return false };
         let gate = state.gate();
         let cost = decision::without_grant(rules, gate, flow, &self.slots[head as usize].out).wire();
@@ -554,6 +572,9 @@ impl Scheduler {
             return;
         }
         *counter(&mut self.stats) += 1;
+        if Age::of(&held) == Age::Ack && !flow.flags.any(flag::OVERTAKEN) {
+            decision::note_patient_peer(rules, gate, waited);
+        }
         charge(rules, gate, flow, &out, &trigger, now);
         self.watch(id, flow, now);
         flow.added_delay.set(smooth(u64::from(flow.added_delay.get()), waited.0) as u32);
@@ -634,11 +655,6 @@ impl Scheduler {
 /// Smoothing by 7/8, as TCP smooths its RTT.
 const fn smooth(old: u64, sample: u64) -> u64 {
     if old == 0 { sample } else { old - old / 8 + sample / 8 }
-}
-
-/// When a request may leave without a grant: well before our own TCP repeats it.
-fn split_after(rules: &Rules) -> Span {
-    Span(rules.max_hold.0 / 2)
 }
 
 /// One packet of the flow is held no more.

@@ -7,14 +7,16 @@ mod ack;
 mod checksum;
 mod emit;
 mod options;
+mod probe;
 
 use crate::flow::FlowKey;
 use crate::segment::{Flags, Segment};
 use crate::seq::SeqNumber;
 
 pub use ack::{bare_ack, plain_ack};
-pub use checksum::{Checksum, apply, complete_checksum};
+pub use checksum::{Checksum, apply, complete_checksum, is_left_to_card, leave_to_card};
 pub use emit::{emit, fill_checksums};
+pub use probe::{PROBE_PROTOCOL, Probe};
 
 /// Bytes of an Ethernet header without tags (IEEE 802.3 §3.1.1).
 pub const ETHERNET_HEADER: usize = 14;

@@ -45,6 +45,12 @@ pub enum Kind {
     Pac,
     /// PAC as published.
     PacPublished,
+    /// ICTCP, in user space as the next ones.
+    Ictcp,
+    /// The ACK shaper.
+    Shaper,
+    /// HWatch, at both ends.
+    Hwatch,
 }
 
 impl Kind {
@@ -56,6 +62,9 @@ impl Kind {
             Self::CreditAuto => "credit-auto",
             Self::Pac => "pac",
             Self::PacPublished => "pac-published",
+            Self::Ictcp => "ictcp",
+            Self::Shaper => "shaper",
+            Self::Hwatch => "hwatch",
         }
     }
 
@@ -63,14 +72,13 @@ impl Kind {
     const fn policy(self) -> &'static str {
         match self {
             Self::Credit | Self::CreditAuto => "credit",
-            Self::Pac => "pac",
-            Self::PacPublished => "pac-published",
+            Self::Pac | Self::PacPublished | Self::Ictcp | Self::Shaper | Self::Hwatch => self.name(),
         }
     }
 
     /// Whether harm is the scheme's own nature: it is run as its authors describe it, and stays so.
     const fn as_published(self) -> bool {
-        matches!(self, Self::PacPublished)
+        matches!(self, Self::PacPublished | Self::Ictcp | Self::Shaper | Self::Hwatch)
     }
 
     fn config(self, program: Option<PathBuf>) -> GuardConfig {

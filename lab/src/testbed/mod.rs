@@ -25,6 +25,7 @@ mod offload;
 mod port;
 mod registry;
 mod spec;
+mod sysfs;
 mod tools;
 
 use std::io;
@@ -41,10 +42,12 @@ pub use tools::{TestbedError, require_privilege};
 use delay::{DelayLine, Ends, Far};
 use port::BOTTLENECK;
 use spec::DEEP_BUFFER;
-use tools::{ip_batch, run};
+use tools::ip_batch;
 
 /// The receiver's device.
 pub const RECEIVER_DEVICE: &str = "rx0";
+/// Each sender's device.
+pub const SENDER_DEVICE: &str = "tx0";
 /// Hardware address of every port of the switch.
 const SWITCH_MAC: &str = "02:ac:00:00:00:fe";
 
@@ -93,7 +96,7 @@ impl Testbed {
         let name = |part: &str| format!("{}-{id}-{part}", registry::PREFIX);
         let mut namespaces = vec![name("recv"), name("switch")];
         namespaces.extend((0..spec.hosts).map(|k| name(&format!("s{k}"))));
-        let entry = Entry { id, owner, namespaces, device: RECEIVER_DEVICE.into() };
+        let entry = Entry { id, owner, namespaces, device: RECEIVER_DEVICE.into(), first: !namespace::any_kept() };
         registry::record(&entry)?;
         // From here on dropping it removes whatever is there.
         let mut testbed = Self { spec, entry, leave: false, delay: None };
@@ -223,7 +226,7 @@ impl Testbed {
         };
         batch += &link(BOTTLENECK, RECEIVER_DEVICE, &receiver);
         for k in 0..self.spec.hosts {
-            batch += &link(&format!("to-s{k}"), "tx0", &self.sender(k));
+            batch += &link(&format!("to-s{k}"), SENDER_DEVICE, &self.sender(k));
         }
         ip_batch(None, &batch)?;
 
@@ -307,7 +310,7 @@ impl Testbed {
             ("ipv6/conf/default/router_solicitations", "0"),
             // What one connection learnt must not change the next one's start.
             ("ipv4/tcp_no_metrics_save", "1"),
-            ("ipv4/tcp_ecn", if self.spec.mark.is_some() { "1" } else { "0" }),
+            ("ipv4/tcp_ecn", if self.spec.ecn { "1" } else { "0" }),
             // Requests and ACKs must not depend on what this host prefers (BBR paces); senders are told per connection.
             ("ipv4/tcp_congestion_control", "reno"),
             // The application must never be what limits a sender.
@@ -317,7 +320,7 @@ impl Testbed {
             ("core/somaxconn", "65535"),
         ])
         .map_err(sysctl_error)?;
-        let device = if sender.is_some() { "tx0" } else { RECEIVER_DEVICE };
+        let device = if sender.is_some() { SENDER_DEVICE } else { RECEIVER_DEVICE };
         let mut batch = format!("link set lo up\nlink set {device} address {} up\n", mac(sender));
         for ipv6 in [false, true] {
             let me = Self::address(sender, ipv6);
@@ -333,7 +336,7 @@ impl Testbed {
         }
         ip_batch(Some(host), &batch)?;
         if sender.is_none() {
-            steer(host, device);
+            steer(host, device)?;
         }
         self.set_offloads(host, &[device.to_owned()])
     }
@@ -387,12 +390,15 @@ pub fn down(name: &str) -> Result<(), TestbedError> {
 
 /// Has the receiver's frames processed on the last processor. Left to itself, a frame is received on the processor that sent
 /// it, so that senders could not outrun the port: each would first do the receiver's work.
-fn steer(host: &Namespace, device: &str) {
+fn steer(host: &Namespace, device: &str) -> Result<(), TestbedError> {
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
-    if cpus > 1 {
-        let queue = format!("/sys/class/net/{device}/queues/rx-0/rps_cpus");
+    let queue = format!("class/net/{device}/queues/rx-0/rps_cpus");
+    match sysfs::write(host, queue.as_ref(), &cpu_mask(cpus - 1)) {
         // A kernel without receive packet steering does without.
-        let _ = run("ip", &["netns", "exec", host.name(), "tee", &queue], &cpu_mask(cpus - 1));
+        Err(source) if source.kind() != io::ErrorKind::NotFound => {
+            Err(TestbedError::Io { what: format!("steering what {device} receives"), source })
+        }
+        _ => Ok(()),
     }
 }
 

@@ -4,7 +4,25 @@ use std::fs::File;
 use std::io;
 use std::path::PathBuf;
 
+use nix::mount::{MntFlags, umount2};
 use nix::sched::{CloneFlags, setns};
+
+/// Where `ip netns` keeps namespaces by name. The first one makes it a mount point, which `ip` then leaves.
+const KEPT: &str = "/run/netns";
+
+/// Whether namespaces are kept by name already, or were.
+pub(super) fn any_kept() -> bool {
+    let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    mounts.lines().any(|mount| mount.split(' ').nth(4) == Some(KEPT))
+}
+
+/// Leaves the folder of kept namespaces as it was before the first one, if none is left.
+pub(super) fn unmount_when_empty() {
+    if std::fs::read_dir(KEPT).is_ok_and(|mut left| left.next().is_none()) {
+        // Whoever keeps one in this very moment keeps the mount, too: then it is busy.
+        let _ = umount2(KEPT, MntFlags::empty());
+    }
+}
 
 /// A network namespace that exists.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,7 +46,7 @@ impl Namespace {
     /// Where it is mounted.
     #[must_use]
     pub fn path(&self) -> PathBuf {
-        PathBuf::from("/run/netns").join(&self.name)
+        PathBuf::from(KEPT).join(&self.name)
     }
 
     /// Runs `work` on a thread inside the namespace and waits for it. Sockets opened and processes started there stay in

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use super::namespace::Namespace;
+use super::namespace::{self, Namespace};
 use super::tools::{TestbedError, ip};
 
 /// Every namespace of the lab is called this, a dash, and more.
@@ -26,6 +26,9 @@ pub struct Entry {
     pub namespaces: Vec<String>,
     /// Device of the receiver that a guard guards.
     pub device: String,
+    /// No namespaces were kept by name before, and the folder for them not mounted.
+    #[serde(default)]
+    pub first: bool,
 }
 
 /// A process, safe against a reused pid.
@@ -165,6 +168,9 @@ pub(super) fn remove(entry: &Entry) -> Result<(), TestbedError> {
             end_processes_inside(&namespace);
             ip(&["netns", "del", name])?;
         }
+    }
+    if entry.first {
+        namespace::unmount_when_empty();
     }
     fs::remove_file(path(&entry.id))
         .map_err(|source| TestbedError::Io { what: "removing the testbed's record".into(), source })

@@ -36,7 +36,9 @@ pub struct Spec {
     /// Lets the receiver delay its ACKs as the kernel likes; otherwise every segment is acknowledged at once, as in the
     /// papers.
     pub delayed_ack: bool,
-    /// Negotiates ECN, and has the port mark frames that find more than this many bytes queued.
+    /// Hosts negotiate ECN.
+    pub ecn: bool,
+    /// The port marks ECN-capable frames that find more than this many bytes queued.
     pub mark: Option<u32>,
     /// Base round-trip time of each sender host; empty where none has one.
     pub rtts: Vec<Duration>,
@@ -72,6 +74,7 @@ impl Spec {
             rto_min: None,
             initial_window: None,
             delayed_ack: false,
+            ecn: false,
             mark: None,
             rtts: Vec::new(),
         }

@@ -15,12 +15,12 @@
 #include "../../../control/core/egress.h"
 #include "intf.h"
 #include "packet.h"
+#include "path.h"
 
 #define RING_BYTES (4u << 20)
 /* Unread bytes in the ring from which the daemon is woken even if it waits for something else. */
 #define RING_ALARM (RING_BYTES / 4)
 
-struct books books;
 __u64 fixed_clock;
 
 struct {
@@ -81,18 +81,6 @@ struct large_record {
 static __always_inline __u64 clock(void)
 {
 	return settings.fixed_time ? fixed_clock : bpf_ktime_get_ns();
-}
-
-static __always_inline void count_reject(enum reject reject)
-{
-	if (reject == NOT_TCP)
-		add64(&books.not_tcp, 1);
-	else if (reject == FRAGMENT)
-		add64(&books.fragments, 1);
-	else if (reject == SIGNED)
-		add64(&books.authenticated, 1);
-	else
-		add64(&books.malformed, 1);
 }
 
 /* A free entry, or one that was never used; at least `settings.capacity` when there is none. */
@@ -181,18 +169,6 @@ static __always_inline void describe(const struct __sk_buff *skb, const struct o
 	held->shift = out->shift;
 }
 
-/* Copies a frame to where there is `room`, a constant. */
-static __always_inline bool copy_frame(struct __sk_buff *skb, __u8 *to, __u32 room)
-{
-	/* One comparison bounds both sides, for 0 becomes the largest number; and the length that is used is never 0, which older
-	 * verifiers do not learn from `!= 0`. */
-	__u64 less_one = opaque((__u64)skb->len - 1);
-
-	if (less_one >= room)
-		return false;
-	return bpf_skb_load_bytes(skb, 0, to, less_one + 1) == 0;
-}
-
 static __always_inline bool copy_small(struct __sk_buff *skb, const struct outgoing *out, __u32 id, __u64 now,
 				       __u64 wake)
 {
@@ -202,7 +178,7 @@ static __always_inline bool copy_small(struct __sk_buff *skb, const struct outgo
 	if (!record)
 		return false;
 	describe(skb, out, id, now, &record->held);
-	if (!copy_frame(skb, record->frame, SMALL_FRAME)) {
+	if (!copy_frame(skb, record->frame, skb->len, SMALL_FRAME)) {
 		bpf_ringbuf_discard(record, BPF_RB_NO_WAKEUP);
 		return false;
 	}
@@ -219,7 +195,7 @@ static __always_inline bool copy_large(struct __sk_buff *skb, const struct outgo
 	if (!record)
 		return false;
 	describe(skb, out, id, now, &record->held);
-	if (!copy_frame(skb, record->frame, MAX_FRAME)) {
+	if (!copy_frame(skb, record->frame, skb->len, MAX_FRAME)) {
 		bpf_ringbuf_discard(record, BPF_RB_NO_WAKEUP);
 		return false;
 	}
@@ -239,12 +215,6 @@ static __always_inline bool copy_to_ring(struct __sk_buff *skb, const struct out
 	if (skb->len <= SMALL_FRAME)
 		return copy_small(skb, out, id, now, wake);
 	return skb->len <= MAX_FRAME && copy_large(skb, out, id, now, wake);
-}
-
-/* Takes a packet off the wire without telling TCP of a loss. */
-static __always_inline int vanish(void)
-{
-	return settings.take == TAKE_STOLEN ? TC_ACT_STOLEN : bpf_redirect(0, 0);
 }
 
 static __always_inline int take_by_ring(struct __sk_buff *skb, const struct outgoing *out, __u32 id, __u64 now)

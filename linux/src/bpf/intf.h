@@ -62,7 +62,7 @@ enum take {
 	TAKE_QUEUE = 3,
 };
 
-/* Mark of what the daemon sends by itself while netfilter holds: not to be held again. */
+/* Mark of what the daemon sends by itself through our own hooks: not to be taken again. */
 #define PASS_MARK 0x0acc0acc
 
 /* What stands before a held frame. `frame_length` 0 is a wake-up: budget that the scheduler waited for is there. */
@@ -84,6 +84,41 @@ struct held {
 	__u8 shift;
 	__u8 reserved[3];
 };
+
+/* What stands before a frame on its way to the generic host. */
+struct taken {
+	__u64 time;
+	/* Bytes of the frame, and how many of them follow. */
+	__u32 length;
+	__u32 copied;
+	/* Of an aggregate, else 0. */
+	__u16 gso_size;
+	__u16 gso_segs;
+	/* As in `struct held`. */
+	__u16 tag;
+	__u16 tag_protocol;
+	/* enum what */
+	__u8 what;
+	__u8 reserved[7];
+};
+
+/* What the generic host is shown. */
+enum what {
+	/* It was on its way out, and is the host's now. */
+	TAKEN_EGRESS,
+	/* It was on its way in, and is the host's now. */
+	TAKEN_INGRESS,
+	/* It is on its way in; these are its headers. */
+	SEEN_INGRESS,
+	/* A probe that arrived. */
+	TAKEN_PROBE,
+};
+
+/* Bytes of the records that frames travel in to the generic host: headers and pure ACKs, single frames, jumbo frames, and the
+ * largest aggregate whose length an IP header can tell, with two tags. */
+#define HEADERS 256
+#define JUMBO_FRAME 9216
+#define LARGEST_FRAME (14 + 8 + 65535)
 
 /* Local experimental Ethertype 1 (IEEE 802-2014 section 9.2.4). */
 #define HELD_MAGIC 0x88b5

@@ -6,7 +6,7 @@
 #ifndef ACKGATE_PACKET_H
 #define ACKGATE_PACKET_H
 
-#include "../../../control/core/egress.h"
+#include "../../../control/core/cell.h"
 #include "intf.h"
 
 /*

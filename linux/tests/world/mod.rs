@@ -11,8 +11,9 @@ use std::os::unix::net::UnixStream;
 use std::process::Command;
 
 use ackgate_control::flow::FlowKey;
+use ackgate_control::policy::Policy;
 use ackgate_control::units::Time;
-use ackgate_linux::{Error, Guard, Options, Outcome, Summary};
+use ackgate_linux::{Error, Guard, Host, Options, Outcome, Summary, host};
 use nix::sched::{CloneFlags, setns, unshare};
 use nix::sys::socket::{setsockopt, sockopt};
 use nix::sys::time::{TimeVal, TimeValLike};
@@ -20,11 +21,20 @@ use nix::sys::time::{TimeVal, TimeValLike};
 /// The receiver's device, which is guarded.
 pub(crate) const DEVICE: &str = "guarded0";
 pub(crate) const RECEIVER_V4: Ipv4Addr = Ipv4Addr::new(10, 99, 0, 1);
+/// The sender's.
+pub(crate) const SENDER_DEVICE: &str = "sender0";
 pub(crate) const SENDER_V4: Ipv4Addr = Ipv4Addr::new(10, 99, 0, 2);
 pub(crate) const RECEIVER_V6: Ipv6Addr = Ipv6Addr::new(0xfd99, 0, 0, 0, 0, 0, 0, 1);
 
 /// In VLAN 10, which `World::add_vlan` adds.
 pub(crate) const RECEIVER_VLAN: Ipv4Addr = Ipv4Addr::new(10, 99, 1, 1);
+pub(crate) const SENDER_V6: Ipv6Addr = Ipv6Addr::new(0xfd99, 0, 0, 0, 0, 0, 0, 2);
+/// One of the two hosts.
+#[derive(Clone, Copy)]
+pub(crate) enum Place {
+    Sender,
+    Receiver,
+}
 
 pub(crate) struct World {
     sender: File,
@@ -55,8 +65,8 @@ impl World {
         let world = Self { sender, receiver };
         let far = format!("/proc/{}/fd/{}", std::process::id(), world.sender.as_raw_fd());
         world.receiver(|| {
-            ip(&format!("link add {DEVICE} type veth peer name sender0"));
-            ip(&format!("link set sender0 netns {far}"));
+            ip(&format!("link add {DEVICE} type veth peer name {SENDER_DEVICE}"));
+            ip(&format!("link set {SENDER_DEVICE} netns {far}"));
             ip(&format!("addr add {RECEIVER_V4}/24 dev {DEVICE}"));
             ip(&format!("addr add {RECEIVER_V6}/64 dev {DEVICE} nodad"));
             ip(&format!("link set {DEVICE} up"));
@@ -86,7 +96,7 @@ impl World {
     }
 
     /// Sees what arrives at the sender's device from now on.
-    pub(crate) fn capture(&self) -> Capture {
+    pub(crate) fn arrivals(&self) -> Arrivals {
         self.sender(|| {
             let index = nix::net::if_::if_nametoindex("sender0").unwrap();
             // SAFETY: plain integers; the descriptor that comes back is ours alone. Protocol 0 receives nothing yet.
@@ -107,7 +117,7 @@ impl World {
                 libc::bind(socket.as_raw_fd(), (&raw const address).cast(), size_of::<libc::sockaddr_ll>() as u32)
             };
             assert_eq!(bound, 0, "{}", io::Error::last_os_error());
-            Capture(socket)
+            Arrivals(socket)
         })
     }
 
@@ -145,6 +155,68 @@ impl World {
         })
     }
 
+    /// Runs something while a policy sees the frames of a device.
+    pub(crate) fn hosted<T>(
+        &self,
+        place: Place,
+        options: host::Options,
+        make: fn() -> Box<dyn Policy>,
+        run: impl FnOnce() -> T,
+    ) -> (host::Summary, T) {
+        let namespace = match place {
+            Place::Sender => &self.sender,
+            Place::Receiver => &self.receiver,
+        };
+        let (stop, mut signal) = UnixStream::pair().unwrap();
+        let (ready, wait) = std::sync::mpsc::channel();
+        std::thread::scope(|scope| {
+            let host = scope.spawn(move || {
+                inside(namespace, move || {
+                    let mut host = Host::start(&options, make())?;
+                    ready.send(()).unwrap();
+                    assert_eq!(host.run(Time::NEVER, stop.as_fd())?, Outcome::Stopped);
+                    Ok::<_, Error>(host.stop())
+                })
+            });
+            if wait.recv().is_err() {
+                panic!("no host: {:?}", host.join().unwrap());
+            }
+            // Whatever comes of it, the host must end, or this would never return.
+            let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run));
+            io::Write::write_all(&mut signal, b"x").unwrap();
+            let done = done.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            (host.join().unwrap().unwrap(), done)
+        })
+    }
+
+    /// Runs something while a host is on the receiver's device that does nothing, as if it were stopped.
+    pub(crate) fn stopped_host(
+        &self,
+        options: host::Options,
+        make: fn() -> Box<dyn Policy>,
+        run: impl FnOnce(),
+    ) -> host::Summary {
+        let (end, ended) = std::sync::mpsc::channel::<()>();
+        let (ready, wait) = std::sync::mpsc::channel();
+        std::thread::scope(|scope| {
+            let host = scope.spawn(move || {
+                inside(&self.receiver, move || {
+                    let host = Host::start(&options, make())?;
+                    ready.send(()).unwrap();
+                    let _ = ended.recv();
+                    Ok::<_, Error>(host.stop())
+                })
+            });
+            if wait.recv().is_err() {
+                panic!("no host: {:?}", host.join().unwrap());
+            }
+            let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run));
+            drop(end);
+            done.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            host.join().unwrap().unwrap()
+        })
+    }
+
     /// Devices, qdiscs, filters and netfilter rules of the receiver.
     pub(crate) fn receiver_state(&self) -> String {
         self.receiver(|| {
@@ -165,39 +237,152 @@ impl World {
 
     /// Sends frames as they are from the sender's device. Those that the kernel refuses do not matter.
     pub(crate) fn inject(&self, frames: &[Vec<u8>]) {
-        self.sender(|| {
-            let index = nix::net::if_::if_nametoindex("sender0").unwrap();
-            // SAFETY: plain integers; the descriptor that comes back is ours alone.
-            let socket = unsafe {
-                let fd = libc::socket(libc::AF_PACKET, libc::SOCK_RAW, 0);
-                assert!(fd >= 0, "{}", io::Error::last_os_error());
-                OwnedFd::from_raw_fd(fd)
-            };
-            // SAFETY: an all-zero sockaddr_ll is valid.
-            let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
-            address.sll_family = libc::AF_PACKET as u16;
-            address.sll_ifindex = index.cast_signed();
-            for frame in frames {
-                // SAFETY: frame and address are alive during the call and as long as said.
-                unsafe {
-                    libc::sendto(
-                        socket.as_raw_fd(),
-                        frame.as_ptr().cast(),
-                        frame.len(),
-                        0,
-                        (&raw const address).cast(),
-                        size_of::<libc::sockaddr_ll>() as u32,
-                    );
+        self.sender(|| send(SENDER_DEVICE, frames));
+    }
+
+    /// Sends frames as they are from the receiver's device.
+    pub(crate) fn emit(&self, frames: &[Vec<u8>]) {
+        self.receiver(|| send(DEVICE, frames));
+    }
+
+    /// Has both hosts sum up every segment before it leaves, so that the other one checks it.
+    pub(crate) fn sum_up_in_software(&self) {
+        self.receiver(|| leave_nothing_to_the_card(DEVICE));
+        self.sender(|| leave_nothing_to_the_card(SENDER_DEVICE));
+    }
+
+    /// Segments that arrived at either host with a wrong checksum.
+    pub(crate) fn checksum_errors(&self) -> u64 {
+        let errors = || {
+            let snmp = std::fs::read_to_string("/proc/thread-self/net/snmp").unwrap();
+            let mut tcp = snmp.lines().filter_map(|line| line.strip_prefix("Tcp: ")).map(|line| line.split(' '));
+            let (mut names, mut values) = (tcp.next().unwrap(), tcp.next().unwrap());
+            let at = names.position(|name| name == "InCsumErrors").unwrap();
+            values.nth(at).unwrap().parse::<u64>().unwrap()
+        };
+        self.receiver(errors) + self.sender(errors)
+    }
+
+    /// Begins to listen on a host's device.
+    pub(crate) fn capture(&self, place: Place) -> Capture {
+        match place {
+            Place::Sender => self.sender(|| Capture::new(SENDER_DEVICE)),
+            Place::Receiver => self.receiver(|| Capture::new(DEVICE)),
+        }
+    }
+}
+
+/// Whatever passes a device.
+pub(crate) struct Capture(OwnedFd);
+
+impl Capture {
+    fn new(device: &str) -> Self {
+        let socket = packet_socket();
+        let on: libc::c_int = 1;
+        let address = address_of(device, libc::ETH_P_ALL as u16);
+        // SAFETY: option and address are alive during the calls and as long as said.
+        unsafe {
+            let length = size_of_val(&on) as u32;
+            let option = libc::PACKET_AUXDATA;
+            let fd = socket.as_raw_fd();
+            assert_eq!(libc::setsockopt(fd, libc::SOL_PACKET, option, (&raw const on).cast(), length), 0);
+            let length = size_of::<libc::sockaddr_ll>() as u32;
+            assert_eq!(libc::bind(fd, (&raw const address).cast(), length), 0);
+        }
+        Self(socket)
+    }
+
+    /// What has passed within `time`, with the tag control information that the kernel took out; frames without a tag are
+    /// left out.
+    pub(crate) fn tagged(&self, time: std::time::Duration) -> Vec<(u16, Vec<u8>)> {
+        std::thread::sleep(time);
+        let mut found = Vec::new();
+        loop {
+            let (mut frame, mut control) = (vec![0_u8; 4096], [0_u64; 16]);
+            let mut piece = libc::iovec { iov_base: frame.as_mut_ptr().cast(), iov_len: frame.len() };
+            // SAFETY: an all-zero header is valid.
+            let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
+            (header.msg_iov, header.msg_iovlen) = (&raw mut piece, 1);
+            (header.msg_control, header.msg_controllen) = (control.as_mut_ptr().cast(), size_of_val(&control));
+            // SAFETY: the header describes buffers that are alive during the call.
+            let length = unsafe { libc::recvmsg(self.0.as_raw_fd(), &raw mut header, libc::MSG_DONTWAIT) };
+            let Ok(length) = usize::try_from(length) else { return found };
+            frame.truncate(length);
+            // SAFETY: the kernel has filled in the control messages; a packet socket's auxiliary data is this struct.
+            unsafe {
+                let message = libc::CMSG_FIRSTHDR(&raw const header);
+                if !message.is_null() && (*message).cmsg_type == libc::PACKET_AUXDATA {
+                    let data = libc::CMSG_DATA(message).cast::<libc::tpacket_auxdata>().read_unaligned();
+                    if data.tp_status & libc::TP_STATUS_VLAN_VALID != 0 {
+                        found.push((data.tp_vlan_tci, frame));
+                    }
                 }
             }
-        });
+        }
+    }
+}
+
+/// `ETHTOOL_STXCSUM` (include/uapi/linux/ethtool.h): segmentation offload goes with it.
+fn leave_nothing_to_the_card(device: &str) {
+    #[repr(C)]
+    struct Value {
+        command: u32,
+        data: u32,
+    }
+    const STXCSUM: u32 = 0x17;
+    const SIOCETHTOOL: libc::c_ulong = 0x8946;
+    let mut value = Value { command: STXCSUM, data: 0 };
+    // SAFETY: an all-zero ifreq is valid.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    for (to, from) in request.ifr_name.iter_mut().zip(device.bytes()) {
+        *to = from.cast_signed();
+    }
+    request.ifr_ifru.ifru_data = (&raw mut value).cast();
+    // SAFETY: the request names a device and points at a command that is alive during the call.
+    let done = unsafe { libc::ioctl(packet_socket().as_raw_fd(), SIOCETHTOOL as _, &raw mut request) };
+    assert_eq!(done, 0, "{}", io::Error::last_os_error());
+}
+
+fn packet_socket() -> OwnedFd {
+    // SAFETY: plain integers; the descriptor that comes back is ours alone.
+    unsafe {
+        let fd = libc::socket(libc::AF_PACKET, libc::SOCK_RAW, 0);
+        assert!(fd >= 0, "{}", io::Error::last_os_error());
+        OwnedFd::from_raw_fd(fd)
+    }
+}
+
+fn address_of(device: &str, protocol: u16) -> libc::sockaddr_ll {
+    let index = nix::net::if_::if_nametoindex(device).unwrap();
+    // SAFETY: an all-zero sockaddr_ll is valid.
+    let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
+    address.sll_family = libc::AF_PACKET as u16;
+    address.sll_protocol = protocol.to_be();
+    address.sll_ifindex = index.cast_signed();
+    address
+}
+
+fn send(device: &str, frames: &[Vec<u8>]) {
+    let (socket, address) = (packet_socket(), address_of(device, 0));
+    for frame in frames {
+        // SAFETY: frame and address are alive during the call and as long as said.
+        unsafe {
+            libc::sendto(
+                socket.as_raw_fd(),
+                frame.as_ptr().cast(),
+                frame.len(),
+                0,
+                (&raw const address).cast(),
+                size_of::<libc::sockaddr_ll>() as u32,
+            );
+        }
     }
 }
 
 /// A packet socket of the sender's.
-pub(crate) struct Capture(OwnedFd);
+pub(crate) struct Arrivals(OwnedFd);
 
-impl Capture {
+impl Arrivals {
     /// Calls `each` with the frames that have arrived, until there are none for a moment. Not with what the sender sends.
     pub(crate) fn frames(&self, mut each: impl FnMut(&mut [u8])) {
         let mut buffer = vec![0; 128 << 10];

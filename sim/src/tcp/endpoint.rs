@@ -117,6 +117,8 @@ impl Endpoint {
         } else if offset_near(self.receiver.nxt, self.receiver.irs, packet.seq) < self.receiver.nxt {
             // A probe: outside the window, so it is answered (RFC 9293 §3.10.7.4).
             self.receiver.ack_now = true;
+        } else if packet.is(Packet::TIMESTAMPS) {
+            self.receiver.ts_recent = packet.timestamps.0;
         }
         arrived
     }

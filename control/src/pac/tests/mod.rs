@@ -82,7 +82,12 @@ impl Host {
         self.wire.push((flow, ack.0, edit.window.unwrap_or(segment.window)));
     }
 
-    fn send(&mut self, flow: u32, segment: Segment) -> PacketId {
+    /// Sends a segment; data that has no sequence number follows what the flow has sent.
+    fn send(&mut self, flow: u32, mut segment: Segment) -> PacketId {
+        if segment.payload > 0 && segment.seq == SeqNumber(0) {
+            let before = self.sent.iter().filter(|(of, _)| *of == flow).map(|(_, earlier)| earlier.payload);
+            segment.seq = SeqNumber(1 + before.sum::<u32>());
+        }
         let packet = PacketId(self.next);
         self.next += 1;
         self.sent.push((flow, segment));
@@ -139,7 +144,7 @@ impl Host {
     /// Fills the budget with a debt of flow `flow`.
     fn fill(&mut self, flow: u32) {
         let threshold = self.pac.gate().threshold.get();
-        let owed = (threshold - self.in_flight()) as u32;
+        let owed = threshold.saturating_sub(self.in_flight()) as u32;
         self.pac.ensure(FlowId(flow));
         self.pac.state.flows[flow as usize].owed.add(owed);
         self.pac.state.flows[flow as usize].last_active.set(self.now.0);
@@ -195,3 +200,4 @@ mod holding;
 mod properties;
 mod standby;
 mod thinning;
+mod timers;

@@ -1,0 +1,91 @@
+//! `ackgate run` with a scheme on the generic host.
+
+use std::os::fd::AsFd;
+
+use ackgate_control::units::Span;
+use ackgate_linux::host::{Options, Snapshot, Summary};
+use ackgate_linux::{Host, Outcome};
+use serde::Serialize;
+
+use super::scheme::{self, Scheme};
+use super::screen::Screen;
+use super::{Arguments, HoldChoice, Place, Policy, name, per_second, refuse};
+use crate::stop;
+
+/// A line of `--json`.
+#[derive(Serialize)]
+#[serde(tag = "event", rename_all = "lowercase")]
+enum Event<'a> {
+    /// The scheme runs from now on.
+    Ready { device: &'a str, guard: Policy, rate_mbps: Option<u64> },
+    /// How things stand; counters count from the start.
+    Sample(Snapshot),
+    /// The scheme is off.
+    Summary(&'a Summary),
+}
+
+/// Runs a scheme until SIGINT or SIGTERM.
+pub(super) fn run(arguments: &Arguments, place: &Place, scheme: Scheme) -> anyhow::Result<()> {
+    check(arguments)?;
+    let stop = stop::descriptor()?;
+    let policy = scheme::policy(scheme, arguments, place)?;
+    let options = Options {
+        device: place.device.clone(),
+        max_hold: scheme::max_hold(arguments),
+        attach: arguments.attach.choice(),
+    };
+    let mut host = Host::start(&options, policy)?;
+    let mut screen = Screen::new(arguments.json);
+    let guard = name(arguments.guard);
+    if arguments.json {
+        let Place { device, rate_mbps, .. } = place;
+        screen.event(&Event::Ready { device, guard: arguments.guard, rate_mbps: *rate_mbps })?;
+    } else {
+        screen.line(&format!("{guard} on {} in user space; Ctrl-C stops", place.device))?;
+    }
+    let (mut next, mut last) = (ackgate_linux::now(), Snapshot::default());
+    loop {
+        let before = next;
+        next += Span::secs(1);
+        match host.run(next.max(ackgate_linux::now()), stop.as_fd())? {
+            Outcome::Deadline if arguments.json => screen.event(&Event::Sample(host.snapshot()))?,
+            Outcome::Deadline => {
+                let now = host.snapshot();
+                screen.live(&format!(
+                    "{:>5} connections  {:>7} segments/s in  {:>7} out  {:>7} changed  {:>5} held",
+                    now.connections,
+                    per_second(now.arrivals - last.arrivals, before, next),
+                    per_second(now.passed + now.released - last.passed - last.released, before, next),
+                    per_second(now.edited - last.edited, before, next),
+                    now.held
+                ))?;
+                last = now;
+            }
+            Outcome::Stopped => break,
+        }
+    }
+    let summary = host.stop();
+    if arguments.json {
+        return screen.event(&Event::Summary(&summary));
+    }
+    let Summary { passed, released, held_max, hold_us, edited, .. } = summary;
+    screen.line(&format!(
+        "{} is as it was. {passed} segments passed at once, {released} were held ({held_max} at most at once, for {} us in \
+         the median), {edited} were changed.",
+        place.device, hold_us.p50
+    ))
+}
+
+/// Refuses options of the fast path, which would be without effect here.
+fn check(arguments: &Arguments) -> anyhow::Result<()> {
+    let given = [
+        ("--batch", arguments.batch.is_some()),
+        ("--every-ack", arguments.every_ack),
+        ("--hold", arguments.hold != HoldChoice::Auto),
+        ("--bpf-stats", arguments.bpf_stats),
+    ];
+    match given.iter().find(|(_, given)| *given) {
+        Some((option, _)) => Err(refuse(format!("{option} is for pac and credit, not for {}", name(arguments.guard)))),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,99 @@
+//! The schemes of the generic host. Their parameters are the keys of a scenario, so that the simulator and the kernel run
+//! the same scheme with the same words.
+
+use ackgate_control::hwatch::HWatch;
+use ackgate_control::ictcp::Ictcp;
+use ackgate_control::letter::Letter;
+use ackgate_control::policy;
+use ackgate_control::shaper::Shaper;
+use ackgate_control::units::Span;
+use ackgate_sim::scenario::{Assignment, Document};
+use ackgate_sim::settings;
+
+use super::{Arguments, Buffer, Place, name, refuse};
+
+/// A scheme that needs no fast path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Scheme {
+    PacLetter,
+    Ictcp,
+    Shaper,
+    Hwatch,
+}
+
+/// The longest that anything is held unless `--max-hold` says otherwise: below the senders' least timeout, as PAC's.
+const MAX_HOLD: Span = Span::millis(150);
+
+impl Scheme {
+    /// The table of a scenario that its parameters stand in.
+    const fn table(self) -> &'static str {
+        match self {
+            Self::PacLetter => "pac",
+            Self::Ictcp => "ictcp",
+            Self::Shaper => "shaper",
+            Self::Hwatch => "hwatch",
+        }
+    }
+}
+
+/// The longest time that the host holds a frame.
+pub(super) fn max_hold(arguments: &Arguments) -> Span {
+    arguments.max_hold.map_or(MAX_HOLD, |hold| u64::try_from(hold.as_nanos()).map_or(Span(u64::MAX), Span))
+}
+
+/// The scheme as the arguments want it.
+pub(super) fn policy(scheme: Scheme, arguments: &Arguments, place: &Place) -> anyhow::Result<Box<dyn policy::Policy>> {
+    let guard = name(arguments.guard);
+    let mut document = Document::parse("the defaults", "")?;
+    let mut set = |option, key: &str, value: String| document.set(&Assignment { option, key: key.into(), value });
+    set("--guard", "scheme", guard.clone())?;
+    if let Some(mbps) = place.rate_mbps {
+        set("--rate", "network.rate", format!("{mbps}mbit"))?;
+    }
+    if let Buffer::Bytes(bytes) = arguments.buffer {
+        set("--buffer", "switch.buffer", format!("{bytes}B"))?;
+    }
+    if scheme == Scheme::Hwatch {
+        let rtt = arguments.rtt.map_or(500_000, |rtt| rtt.as_nanos());
+        set("--rtt", "network.rtt", format!("{rtt}ns"))?;
+        if arguments.max_hold.is_some() {
+            set("--max-hold", "hwatch.max_hold", format!("{}ns", max_hold(arguments).0))?;
+        }
+    } else if arguments.rtt.is_some() {
+        return Err(refuse(format!("--rtt is for hwatch, not for {guard}")));
+    }
+    for change in &arguments.changes {
+        let change = Assignment::parse("--set", change)?;
+        let table = scheme.table();
+        if change.key.split_once('.').is_none_or(|(head, _)| head != table) {
+            return Err(refuse(format!(
+                "--set {}: {guard} has the parameters {table}.KEY only (`ackgate sim keys` lists them)",
+                change.key
+            )));
+        }
+        document.set(&change)?;
+    }
+    let table = scheme.table();
+    let known = |given: bool, key: &str, option: &str| {
+        if given || document.has(&format!("{table}.{key}")) {
+            return Ok(());
+        }
+        Err(refuse(format!("{guard} must know the port's {key}, which this interface does not tell: give {option}")))
+    };
+    match scheme {
+        Scheme::Ictcp | Scheme::Hwatch => known(place.rate_mbps.is_some(), "rate", "--rate")?,
+        Scheme::PacLetter => known(arguments.buffer != Buffer::Auto, "threshold", "--buffer")?,
+        Scheme::Shaper => {}
+    }
+    let scenario = document.scenario()?;
+    let senseless = |problem: &dyn std::fmt::Display| refuse(format!("{guard}: {problem}"));
+    Ok(match scheme {
+        Scheme::PacLetter => Box::new(Letter::new(settings::letter(&scenario)).map_err(|e| senseless(&e))?),
+        Scheme::Ictcp => Box::new(Ictcp::new(settings::ictcp(&scenario)).map_err(|e| senseless(&e))?),
+        Scheme::Shaper => Box::new(Shaper::new(settings::shaper(&scenario)).map_err(|e| senseless(&e))?),
+        // Hosts must not send their probes in step.
+        Scheme::Hwatch => {
+            Box::new(HWatch::new(settings::hwatch(&scenario, std::process::id())).map_err(|e| senseless(&e))?)
+        }
+    })
+}

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * Retransmission timers, as far as they can be known: no hold outlives them. Our own TCP's floor may be set, and shows when a request
+ * that is held is sent again. A sender's shows when data comes again that was received and whose ACK is held.
+ */
+#ifndef ACKGATE_CORE_TIMER_H
+#define ACKGATE_CORE_TIMER_H
+
+#include "flow.h"
+
+/* A sender's evidence moves what is known by this part. */
+#define TIMER_GAIN 8
+/* A hold that nobody's timer has ended moves it up by this part: one hasty sender among sixteen sets no limit for all. */
+#define TIMER_RISE 128
+/* Parts of a timer that a hold may take: what was released has to arrive before it fires. */
+#define TIMER_SHARE(timer) ((timer) / 4 * 3)
+
+/* Lets a wait last no longer than `timer` allows, if there is one. */
+INLINE __u64 below_timer(__u64 wait, __u64 timer)
+{
+	return timer > 0 ? min_u64(wait, TIMER_SHARE(timer)) : wait;
+}
+
+/* The timer of our own TCP: the shorter of what is set and what was seen. */
+INLINE __u64 own_timer(CORE_ONLY)
+{
+	__u64 set = SETTINGS->own_timer, seen = get64(&GATE->own_timer);
+
+	return set > 0 && seen > 0 ? min_u64(set, seen) : max_u64(set, seen);
+}
+
+/* The longest hold of a request or a handshake. */
+INLINE __u64 longest_request_hold(CORE_ONLY)
+{
+	return below_timer(SETTINGS->max_hold, own_timer(CORE_ALONE));
+}
+
+/* The longest hold of an ACK. */
+INLINE __u64 longest_ack_hold(CORE_ONLY)
+{
+	return below_timer(SETTINGS->max_hold, get64(&GATE->peer_timer));
+}
+
+/* Our TCP has sent again what is held since `wait`. */
+INLINE void note_own_timer(WITH_CORE __u64 wait)
+{
+	__u64 seen = get64(&GATE->own_timer);
+
+	if (wait >= SETTINGS->min_interval && (seen == 0 || wait < seen))
+		set64(&GATE->own_timer, wait);
+}
+
+/* A sender has sent again what was received, `pause` after the last that it heard. */
+INLINE void note_peer_timer(WITH_CORE __u64 pause)
+{
+	__u64 known = get64(&GATE->peer_timer);
+
+	if (known == 0)
+		known = SETTINGS->max_hold;
+	pause = max_u64(pause, SETTINGS->min_interval);
+	if (pause < known)
+		set64(&GATE->peer_timer, known - (known - pause) / TIMER_GAIN);
+}
+
+/* An ACK was held for `wait`, and its sender waited. */
+INLINE void note_patient_peer(WITH_CORE __u64 wait)
+{
+	__u64 known = get64(&GATE->peer_timer);
+
+	if (known > 0 && wait >= known / 2)
+		set64(&GATE->peer_timer, known >= 2 * SETTINGS->max_hold ? 0 : known + known / TIMER_RISE);
+}
+
+#endif

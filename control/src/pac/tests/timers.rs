@@ -1,0 +1,132 @@
+//! No hold outlives a retransmission timer, as far as timers are known; and what comes late of a connection before.
+
+use super::*;
+
+/// Exact credit at 1 Gb/s where our own TCP's timer is at least `floor`.
+fn host(floor: Span) -> Host {
+    Host::new(Config { rate_mbps: 1_000, own_timer: floor, ..Config::credit(96_000) })
+}
+
+/// Fills the budget with one flow's debt and has another ask; the request waits.
+fn held_request(host: &mut Host) -> PacketId {
+    for flow in 0..12 {
+        host.connect(flow);
+    }
+    for flow in 1..12 {
+        host.send(flow, request(1));
+    }
+    host.fill(1);
+    let asked = host.send(0, request(1));
+    assert!(!host.has_left(asked));
+    asked
+}
+
+#[test]
+fn a_request_is_held_no_longer_than_our_own_timer_allows() {
+    for (floor, longest) in [(Span::ZERO, 100), (Span::millis(200), 100), (Span::millis(8), 6)] {
+        let mut host = host(floor);
+        let asked = held_request(&mut host);
+        host.fill(1);
+        let mut waited = 0;
+        while !host.has_left(asked) {
+            waited += 1;
+            assert!(waited <= longest, "a timer of {floor}, and {waited} ms");
+            host.wait(Span::millis(1));
+            host.fill(1);
+        }
+    }
+}
+
+#[test]
+fn a_request_that_our_tcp_repeats_leaves_and_shows_its_timer() {
+    let mut host = host(Span::ZERO);
+    held_request(&mut host);
+    host.now += Span::millis(1);
+    let again = host.send(0, Segment { seq: SeqNumber(1), ..request(1) });
+    assert!(host.has_left(again));
+    let known = host.pac.gate().own_timer.get();
+    assert!(known.abs_diff(1_000_000) < 2_048, "{known} ns");
+    let longest = decision::longest_request_hold(&host.pac.rules, host.pac.gate());
+    assert!(longest <= Span::micros(752), "{longest} for a timer of 1 ms");
+}
+
+#[test]
+fn senders_that_repeat_what_was_received_shorten_the_holds_of_acks_step_by_step() {
+    let mut host = Host::new(config());
+    let longest = |host: &Host| decision::longest_ack_hold(&host.pac.rules, host.pac.gate());
+    let before = longest(&host);
+    for flow in 0..40 {
+        host.connect(flow);
+        host.data(flow, 1, MSS);
+        host.data(flow, 1 + MSS, MSS);
+        host.fill(60);
+        host.ack(flow, 1 + 2 * MSS);
+        assert_eq!(host.pac.held(), 1);
+        host.now += Span::millis(10);
+        // The first segment again, and not the last as a tail loss probe would have it.
+        host.receive(flow, data(1, MSS));
+        if flow == 0 {
+            assert!(longest(&host).0 > before.0 / 2, "one sender sets no limit for all");
+        }
+        host.forgive(60);
+        host.forgive(flow);
+        assert_eq!(host.pac.held(), 0);
+    }
+    assert!(longest(&host) <= Span::millis(12), "{} after forty of them", longest(&host));
+    let flow = 50;
+    host.connect(flow);
+    host.data(flow, 1, MSS);
+    host.fill(60);
+    let held = host.ack(flow, 1 + MSS);
+    assert!(!host.has_left(held));
+    host.wait(longest(&host) + Span::micros(1));
+    assert!(host.has_left(held));
+}
+
+#[test]
+fn where_timers_fire_before_everybody_has_had_a_turn_all_is_left_to_tcp() {
+    for (floor, crowd, left_alone) in [(1, 200, true), (1, 20, false), (200, 200, false)] {
+        let mut host = host(Span::millis(floor));
+        host.connect(0);
+        // As many flows were active of late, and what TCP offers them does not fit.
+        host.pac.state.gate.crowd.set(crowd);
+        host.pac.state.gate.crowd_since.set(host.now.0);
+        host.pac.state.gate.offered.set(1 << 24);
+        let before = host.pac.gate().rewritten.get();
+        let asked = host.send(0, request(1));
+        assert!(host.has_left(asked));
+        let untouched = host.pac.gate().rewritten.get() == before;
+        assert_eq!(untouched, left_alone, "{crowd} flows and a timer of {floor} ms");
+    }
+}
+
+#[test]
+fn one_flow_alone_is_its_own_master_while_nobody_knows_the_buffer() {
+    for auto in [true, false] {
+        let mut host = Host::new(Config { auto, rate_mbps: 1_000, ..Config::credit(96_000) });
+        host.connect(0);
+        host.send(0, request(1));
+        for i in 0..50 {
+            host.data(0, 1 + i * MSS, MSS);
+            host.ack(0, 1 + (i + 1) * MSS);
+        }
+        let whole = host.wire.iter().all(|&(_, _, window)| window >= 1_000);
+        assert_eq!(whole, auto);
+    }
+}
+
+#[test]
+fn what_comes_late_of_a_connection_before_is_nobody_s() {
+    let mut host = host(Span::ZERO);
+    host.send(0, Segment { flags: Flags::SYN, mss: 1460, wscale: Some(7), ..blank() });
+    let late = Segment { seq: SeqNumber(3_000_000_000), flags: Flags::ACK | Flags::FIN, ..blank() };
+    host.receive(0, late);
+    assert_eq!(host.pac.gate().unacceptable.get(), 1);
+    host.receive(0, Segment { flags: Flags::SYN | Flags::ACK, mss: 1460, wscale: Some(7), ..blank() });
+    host.receive(0, late);
+    assert_eq!(host.pac.gate().unacceptable.get(), 2);
+    host.ack(0, 1);
+    host.send(0, request(1));
+    host.data(0, 1, MSS);
+    assert_eq!(host.pac.state.flows[0].received.get(), 1 + MSS);
+}
