@@ -31,6 +31,8 @@ pub enum Take {
     Redirect(u32),
     /// Left to netfilter, which asks [`Datapath::must_wait`] and queues what must.
     Queue,
+    /// Not at all: nothing is held, left out or rewritten, and what would have been is counted.
+    Nothing,
 }
 
 /// Age of the daemon's last sign of life beyond which nothing is held any more.
@@ -63,8 +65,8 @@ impl Datapath {
         let rodata = open.maps.rodata_data.as_deref_mut().expect("the programs have settings");
         rodata.settings = settings(config, take, fixed_time);
         let queue = take == Take::Queue;
-        open.progs.must_wait.set_autoload(queue);
-        open.progs.egress_window.set_autoload(queue);
+        open.progs.ackgate_wait.set_autoload(queue);
+        open.progs.ackgate_window.set_autoload(queue);
         let skel = load(WHAT, open)?;
 
         let duplicate = |map: &libbpf_rs::MapMut<'_>| MapHandle::try_from(map).map_err(failed);
@@ -77,9 +79,9 @@ impl Datapath {
         shared.gate().threshold.set(fresh.threshold.get());
         shared.gate().cap.set(fresh.cap.get());
         Ok(Self {
-            ingress: program(&skel.progs.ingress)?,
-            egress: program(if queue { &skel.progs.egress_window } else { &skel.progs.egress })?,
-            must_wait: queue.then(|| program(&skel.progs.must_wait)).transpose()?,
+            ingress: program(&skel.progs.ackgate_ingress)?,
+            egress: program(if queue { &skel.progs.ackgate_window } else { &skel.progs.ackgate_egress })?,
+            must_wait: queue.then(|| program(&skel.progs.ackgate_wait)).transpose()?,
             ring: duplicate(&skel.maps.ring)?,
             flow_ids: duplicate(&skel.maps.flow_ids)?,
             free_ids: duplicate(&skel.maps.free_ids)?,
@@ -167,6 +169,7 @@ fn settings(config: &Config, take: Take, fixed_time: bool) -> types::settings {
         Take::Vanish => (1, 0),
         Take::Redirect(ifindex) => (2, ifindex),
         Take::Queue => (3, 0),
+        Take::Nothing => (4, 0),
     };
     let core = Settings {
         stale: STALE.0,

@@ -35,6 +35,8 @@ pub struct Books {
     pub malformed: U64,
     /// Segments signed by TCP-MD5 or TCP-AO, which pass.
     pub authenticated: U64,
+    /// Segments that would have been held, had anything been taken ([`crate::datapath::Take::Nothing`]).
+    pub would_hold: U64,
 }
 
 /// Memory of a BPF array map.
@@ -45,6 +47,7 @@ pub(crate) struct Mapping {
 }
 
 impl Mapping {
+    /// The first `length` bytes of the map.
     pub(crate) fn new(map: &impl AsFd, length: usize) -> io::Result<Self> {
         let length = NonZeroUsize::new(length).ok_or(io::ErrorKind::InvalidInput)?;
         let protection = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
@@ -53,7 +56,7 @@ impl Mapping {
         Ok(Self { start: start.cast(), length })
     }
 
-    /// Where a value lies that begins `offset` bytes into the map.
+    /// Where a `T` lies, `offset` bytes from the start, all of it within the mapping.
     pub(crate) fn as_ptr<T>(&self, offset: usize) -> *const T {
         debug_assert!(offset + size_of::<T>() <= self.length.get());
         // SAFETY: the callers' offsets lie within the mapping.
@@ -199,7 +202,18 @@ mod tests {
         // Made from one header, but by two compilers.
         assert_eq!(size_of::<Gate>(), size_of::<types::gate>());
         assert_eq!(size_of::<Flow>(), size_of::<types::flow>());
-        same_layout!(Books, types::books, fresh, unguarded, overflow, not_tcp, fragments, malformed, authenticated);
+        same_layout!(
+            Books,
+            types::books,
+            fresh,
+            unguarded,
+            overflow,
+            not_tcp,
+            fragments,
+            malformed,
+            authenticated,
+            would_hold
+        );
         assert_eq!(size_of::<FlowKey>(), 40, "struct flow_key");
         assert_eq!(size_of::<types::link>() % 8, 0, "entries of an array map stand at multiples of 8 bytes");
     }

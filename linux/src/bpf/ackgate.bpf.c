@@ -239,7 +239,7 @@ static __always_inline int take_by_redirect(struct __sk_buff *skb, const struct 
 }
 
 SEC("tc")
-int ingress(struct __sk_buff *skb)
+int ackgate_ingress(struct __sk_buff *skb)
 {
 	__u64 now = clock();
 	struct packet packet = {};
@@ -295,8 +295,19 @@ static __always_inline void note_link(struct __sk_buff *skb, __u32 id)
 	link->tag_protocol = skb->vlan_present ? bpf_ntohs(skb->vlan_proto) : 0;
 }
 
+/* What would have become of a segment that leaves as it is. */
+static __always_inline void observe(struct flow *flow, const struct outgoing *out, int decision, __u64 now)
+{
+	if (decision == DECIDE_HOLD || decision == DECIDE_SPLIT) {
+		add64(&books.would_hold, 1);
+		pass_after_all(flow, out, now);
+	}
+	if (decision != DECIDE_DISCARD && window_field(flow, out) != out->window)
+		add64(&gate.rewritten, 1);
+}
+
 SEC("tc")
-int egress(struct __sk_buff *skb)
+int ackgate_egress(struct __sk_buff *skb)
 {
 	__u64 now = clock();
 	struct packet packet = {};
@@ -307,6 +318,9 @@ int egress(struct __sk_buff *skb)
 	bool copied = false;
 	__u32 id;
 
+	/* What the daemon has released, on its way to whoever stands behind us. */
+	if (skb->mark == PASS_MARK)
+		return TC_ACT_UNSPEC;
 	reject = parse(skb, false, &packet);
 	if (reject) {
 		count_reject(reject);
@@ -316,6 +330,10 @@ int egress(struct __sk_buff *skb)
 	if (!flow)
 		return TC_ACT_UNSPEC;
 	decision = account_egress(flow, &packet.segment, now, &out);
+	if (settings.take == TAKE_NOTHING) {
+		observe(flow, &out, decision, now);
+		return TC_ACT_UNSPEC;
+	}
 	if (decision != DECIDE_PASS)
 		note_link(skb, id);
 	if (decision == DECIDE_DISCARD)
@@ -358,7 +376,7 @@ static __always_inline bool note_held(struct __sk_buff *skb, const struct outgoi
 
 /* Whether the packet has to wait, as netfilter's match `bpf` wants to be told: not 0 is yes. */
 SEC("socket")
-int must_wait(struct __sk_buff *skb)
+int ackgate_wait(struct __sk_buff *skb)
 {
 	__u64 now = clock();
 	struct packet packet = {};
@@ -391,7 +409,7 @@ int must_wait(struct __sk_buff *skb)
 }
 
 SEC("tc")
-int egress_window(struct __sk_buff *skb)
+int ackgate_window(struct __sk_buff *skb)
 {
 	struct packet packet = {};
 	struct segment *segment = &packet.segment;

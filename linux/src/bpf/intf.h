@@ -47,6 +47,8 @@ struct books {
 	__u64 fragments;
 	__u64 malformed;
 	__u64 authenticated;
+	/* Segments that would have been held, had anything been taken. */
+	__u64 would_hold;
 };
 
 /* How a held frame is taken off the wire (settings.take). */
@@ -60,6 +62,8 @@ enum take {
 	TAKE_REDIRECT = 2,
 	/* The frame stays in the kernel, in a netfilter queue; its `struct held` goes to the ring. */
 	TAKE_QUEUE = 3,
+	/* Nothing is taken, left out or rewritten: what would have been is counted. */
+	TAKE_NOTHING = 4,
 };
 
 /* Mark of what the daemon sends by itself through our own hooks: not to be taken again. */

@@ -10,9 +10,7 @@ use nix::sys::socket::{
 };
 
 use crate::device::Device;
-
-/// `PASS_MARK` of `intf.h`.
-const PASS_MARK: u32 = 0x0acc_0acc;
+use crate::emitter::PASS_MARK;
 
 #[derive(Debug)]
 pub(crate) struct Copies {
