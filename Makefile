@@ -42,7 +42,7 @@ python := target/python/bin
 
 wheel: setup
 	@./packaging/python.sh
-	$(python)/maturin build --release --locked --manifest-path python/Cargo.toml --out target/wheels
+	PATH=$(CURDIR)/$(python):$$PATH maturin build --release --locked --zig --compatibility manylinux2014 --manifest-path python/Cargo.toml --out target/wheels
 
 test-python: wheel
 	$(python)/pip install --quiet --force-reinstall --no-deps target/wheels/ackgate-*.whl

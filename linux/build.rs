@@ -6,8 +6,13 @@ mod clang;
 fn main() {
     println!("cargo:rerun-if-changed=src/bpf");
     println!("cargo:rerun-if-changed=../control/core");
-    for (source, skeleton) in [("src/bpf/ackgate.bpf.c", "ackgate.skel.rs"), ("src/bpf/host.bpf.c", "host.skel.rs")] {
-        if let Err(reason) = clang::build(source, skeleton) {
+    println!("cargo:rerun-if-changed=src/watch/native.c");
+    cc::Build::new()
+        .file("src/watch/native.c")
+        .flags(["-std=gnu11", "-Wall", "-Wextra", "-Werror"])
+        .compile("ackgate_watch");
+    for name in ["ackgate", "host", "watch"] {
+        if let Err(reason) = clang::build(&format!("src/bpf/{name}.bpf.c"), &format!("{name}.skel.rs")) {
             // What a build script prints on stderr is what cargo shows.
             eprintln!("ackgate's BPF programs could not be built: {reason}");
             std::process::exit(1);

@@ -6,7 +6,7 @@ cd "$(dirname "$0")/.."
 
 environment=target/python
 python=${PYTHON:-python3}
-wanted="maturin polars pandas pyarrow matplotlib mypy nbclient nbformat ipykernel pytest tqdm"
+wanted="maturin ziglang polars pandas pyarrow matplotlib mypy nbclient nbformat ipykernel pytest tqdm"
 if [ "${1:-}" = cluster ]; then wanted="$wanted ray"; fi
 
 if ! "$python" -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null; then

@@ -1,6 +1,7 @@
 //! Exit codes: 0 done, 1 it went wrong, 2 what was asked for cannot be (or not here), 130 stopped by a signal.
 
 use std::fmt;
+use std::io::Write;
 use std::process::ExitCode;
 
 use ackgate_lab::harm::RowError;
@@ -43,7 +44,8 @@ pub(crate) fn code(done: anyhow::Result<()>) -> ExitCode {
     if error.downcast_ref::<std::io::Error>().is_some_and(|e| e.kind() == std::io::ErrorKind::BrokenPipe) {
         return ExitCode::SUCCESS;
     }
-    eprintln!("ackgate: {}", told(&error));
+    // Standard error may be on a full disk, too; the exit code tells all the same.
+    let _ = writeln!(std::io::stderr(), "ackgate: {}", told(&error));
     let stopped = matches!(error.downcast_ref(), Some(LabError::Load(LoadError::Stopped)))
         || matches!(error.downcast_ref(), Some(RowError::Stopped))
         || matches!(error.downcast_ref(), Some(LoadError::Stopped))

@@ -2,20 +2,27 @@
 
 mod demo;
 mod doctor;
+mod engine;
 mod exit;
 mod lab;
 mod load;
+mod output;
 mod reproduce;
 mod rto;
 mod run;
 mod sim;
+mod status;
 mod stop;
 mod table;
 mod units;
+mod watch;
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+
+/// Version of the program and the commit that it was built from.
+const BUILD: &str = env!("ACKGATE_BUILD");
 
 /// Ends TCP incast: holds and releases ACKs at the receiver so that bursts never overflow the switch.
 #[derive(Parser)]
@@ -31,6 +38,10 @@ enum Command {
     Demo(demo::Arguments),
     /// Guards an interface in the foreground; Ctrl-C leaves it as it was. Needs root.
     Run(run::Arguments),
+    /// How the guards of this host stand: every statistic, and what they had to say.
+    Status(status::Arguments),
+    /// Looks for incast at an interface or in a capture, and says whether a guard would help. Changes nothing.
+    Watch(watch::Arguments),
     /// Tells what this host supports, which back-ends would be used, and how to get what is missing.
     Doctor(doctor::Arguments),
     /// Real TCP load as in the papers: many senders, one receiver, barrier-synchronised rounds.
@@ -53,6 +64,8 @@ fn main() -> ExitCode {
     let done = match Cli::parse().command {
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Run(arguments) => run::run(&arguments),
+        Command::Status(arguments) => status::run(&arguments),
+        Command::Watch(arguments) => watch::run(&arguments),
         Command::Doctor(arguments) => doctor::run(&arguments),
         Command::Load(command) => load::run(command),
         Command::Lab(command) => lab::run(command),

@@ -1,25 +1,37 @@
 //! `ackgate reproduce`: the papers' experiments, one command for all of them.
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ackgate_papers::catalogue;
 use ackgate_papers::experiment::Experiment;
+use ackgate_papers::headlines::board::Board;
 use ackgate_papers::report;
-use ackgate_papers::run::{self, Options};
+use ackgate_papers::reproduction::Reproduction;
+use ackgate_papers::run::{self, Options, Outcome};
 use ackgate_sim::output::table::table;
+use ackgate_sim::sweep::folder::{Folder, Work};
 use anyhow::anyhow;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 
+use crate::BUILD;
+use crate::engine::{self, Either, Engine, Submit};
 use crate::exit::Refused;
 
 mod headlines;
 
+/// Tasks at most, where it is not said: as many as Slurm's arrays have. There are never more than the longest run
+/// allows, so that on a cluster all takes about as long as that.
+const TASKS: usize = 1_000;
+
+/// A new reproduction, or what to do with one that was cut into tasks.
+pub(crate) type Arguments = Either<New, Collect>;
+
 /// Which experiments, and where their results go.
 #[derive(Args)]
-pub(crate) struct Arguments {
+pub(crate) struct New {
     /// Experiments by name, such as PAC-F13; --list shows them. With --headlines, headlines such as PAC-H7.
     #[arg(value_name = "ID", conflicts_with_all = ["all", "file"])]
     ids: Vec<String>,
@@ -40,9 +52,10 @@ pub(crate) struct Arguments {
     #[arg(long)]
     quick: bool,
     /// Folder for figures (SVG), numbers (CSV), report.html and results.json.
-    #[arg(long, value_name = "DIR", required_unless_present = "list")]
+    #[arg(long, value_name = "DIR", required_unless_present_any = ["list", "on"])]
+    #[arg(required_if_eq("headlines", "true"))]
     out: Option<PathBuf>,
-    /// Runs at the same time; 0 for one on each core.
+    /// Runs at the same time; 0 for one on each core. With --on, of each task; 0 for one.
     #[arg(long, value_name = "N", default_value_t = 0)]
     jobs: usize,
     /// Write the outcome as a Markdown page too.
@@ -51,42 +64,97 @@ pub(crate) struct Arguments {
     /// List the experiments.
     #[arg(long)]
     list: bool,
+    /// Do not run them here: cut them into tasks and submit these. `collect` makes the files and the report.
+    #[arg(long, value_name = "ENGINE", requires = "dir", conflicts_with_all = ["markdown", "list"])]
+    on: Option<Engine>,
+    #[command(flatten)]
+    submit: Submit,
+}
+
+#[derive(Args)]
+pub(crate) struct Collect {
+    /// The tasks' folder.
+    dir: PathBuf,
+    /// Folder for figures (SVG), numbers (CSV), report.html and results.json.
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+    /// Write the outcome as a Markdown page too.
+    #[arg(long, value_name = "FILE")]
+    markdown: Option<PathBuf>,
 }
 
 pub(crate) fn run(args: &Arguments) -> anyhow::Result<()> {
-    if args.list {
-        return list();
+    match args {
+        Either::Known(command) => engine::run(command, collect),
+        Either::New(args) if args.list => list(),
+        Either::New(args) => match args.on {
+            Some(engine) if args.headlines => headlines::submit(args, engine),
+            None if args.headlines => headlines::run(args),
+            _ => args.run(),
+        },
     }
-    if args.headlines {
-        return headlines::run(args);
-    }
-    let experiments = match &args.file {
-        Some(file) => vec![Experiment::read(file, args.quick)?],
-        None if args.all || !args.ids.is_empty() => catalogue::load(&args.ids, args.quick)?,
-        None => return Err(Refused(anyhow!("which experiments? Name some (--list shows them), or say --all")).into()),
-    };
-    let out = args.out.clone().unwrap_or_default();
-    let options = Options { out, jobs: args.jobs, quick: args.quick, stop: Arc::default() };
+}
 
-    check_markdown(args)?;
-    let count = experiments.len();
-    let bar = progress(experiments.iter().map(run::work).sum());
-    let mut outcomes = Vec::new();
-    for experiment in experiments {
-        bar.set_message(experiment.id.clone());
-        outcomes.push(run::run(experiment, &options, |work| bar.inc(share(work)))?);
-        if bar.is_hidden() && count > 1 {
-            // No terminal, no bar: a log wants lines.
-            let id = outcomes.last().map_or("", |outcome| outcome.experiment.id.as_str());
-            eprintln!("{id}: {} of {count}", outcomes.len());
+impl New {
+    fn run(&self) -> anyhow::Result<()> {
+        if !self.all && self.ids.is_empty() && self.file.is_none() {
+            return Err(Refused(anyhow!("which experiments? Name some (--list shows them), or say --all")).into());
+        }
+        let all = match &self.file {
+            Some(file) => Reproduction::in_file(file, self.quick)?,
+            None => Reproduction::named(&self.ids, self.quick)?,
+        };
+        if self.on.is_some() && self.out.is_some() {
+            return Err(
+                Refused(anyhow!("--out: `collect` takes it; only --headlines looks there before it runs")).into()
+            );
+        }
+        match self.on {
+            Some(engine) => self.submit.begin(engine, (&all.name(), &all, &all.all()), TASKS, self.jobs),
+            None => self.run_here(all.into_experiments()),
         }
     }
-    bar.finish_and_clear();
-    run::conclude(&outcomes, &options)?;
-    if let Some(path) = &args.markdown {
-        run::write(path, &report::markdown(&outcomes, args.quick))?;
-    }
 
+    fn run_here(&self, experiments: Vec<Experiment>) -> anyhow::Result<()> {
+        let out = self.out.clone().unwrap_or_default();
+        let options = Options { out, jobs: self.jobs, stop: Arc::default() };
+        check_markdown(self.markdown.as_deref())?;
+        let count = experiments.len();
+        let bar = progress(experiments.iter().map(run::work).sum());
+        let mut outcomes = Vec::new();
+        for experiment in experiments {
+            bar.set_message(experiment.id.clone());
+            outcomes.push(run::run(experiment, &options, |work| bar.inc(share(work)))?);
+            if bar.is_hidden() && count > 1 {
+                // No terminal, no bar: a log wants lines.
+                let id = outcomes.last().map_or("", |outcome| outcome.experiment.id.as_str());
+                eprintln!("{id}: {} of {count}", outcomes.len());
+            }
+        }
+        bar.finish_and_clear();
+        conclude(&outcomes, &options.out, self.quick, self.markdown.as_deref())
+    }
+}
+
+/// Makes the report of what tasks have run.
+fn collect(args: &Collect) -> anyhow::Result<()> {
+    check_markdown(args.markdown.as_deref())?;
+    let folder = Folder::open(&args.dir, BUILD)?;
+    if folder.tasks().kind() == Board::KIND {
+        return headlines::collect(args, &folder);
+    }
+    let all: Reproduction = folder.tasks().work()?;
+    let quick = all.is_quick();
+    let outcomes = all.collect(&folder, &args.out)?;
+    conclude(&outcomes, &args.out, quick, args.markdown.as_deref())
+}
+
+/// Writes the report, and shows its verdicts.
+fn conclude(outcomes: &[Outcome], out: &Path, quick: bool, markdown: Option<&Path>) -> anyhow::Result<()> {
+    run::conclude(outcomes, out, quick)?;
+    if let Some(path) = markdown {
+        run::write(path, &report::markdown(outcomes, quick))?;
+    }
     let head = ["experiment", "verdict", "claim", "paper", "ours"].map(str::to_owned);
     let rows: Vec<Vec<String>> = outcomes
         .iter()
@@ -98,16 +166,17 @@ pub(crate) fn run(args: &Arguments) -> anyhow::Result<()> {
             })
         })
         .collect();
+    let page = out.join("report.html");
     let mut out = std::io::stdout().lock();
     write!(out, "{}", table(&head, &rows))?;
-    writeln!(out, "{}", report::summary(&outcomes))?;
-    writeln!(out, "{}", options.out.join("report.html").display())?;
+    writeln!(out, "{}", report::summary(outcomes))?;
+    writeln!(out, "{}", page.display())?;
     Ok(())
 }
 
 /// Whether the page can be written: better told now than after all has run.
-fn check_markdown(args: &Arguments) -> anyhow::Result<()> {
-    let Some(path) = &args.markdown else { return Ok(()) };
+fn check_markdown(path: Option<&Path>) -> anyhow::Result<()> {
+    let Some(path) = path else { return Ok(()) };
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     if path.is_dir() || folder.is_some_and(|folder| !folder.is_dir()) {
         let problem = anyhow!("--markdown {}: it must be a file in a folder that exists", path.display());

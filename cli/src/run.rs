@@ -1,23 +1,30 @@
 //! `ackgate run`: guards an interface in the foreground until Ctrl-C.
 
 mod host;
+mod publish;
 mod scheme;
 mod screen;
+mod service;
+mod wait;
 
+use std::net::SocketAddr;
 use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use crate::units::{parse_bytes, parse_rate, parse_time};
 use ackgate_control::pac::{self, Config};
 use ackgate_control::units::{Span, Time};
-use ackgate_linux::{Guard, Options, Outcome, Snapshot, Summary};
+use ackgate_linux::{Error, Guard, Notice, Options, Outcome, Snapshot, Summary};
 use ackgate_linux::{attach, hold, route};
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 
+use self::publish::{Identity, Publisher};
 use self::scheme::Scheme;
 use self::screen::Screen;
 use crate::exit::Refused;
+use crate::output::{self, Wait};
 use crate::stop;
 
 /// What decides when an ACK may leave.
@@ -96,6 +103,34 @@ impl Buffer {
     }
 }
 
+/// For how long to step aside at first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum StepAside {
+    Never,
+    For(Duration),
+}
+
+impl StepAside {
+    fn parse(text: &str) -> Result<Self, String> {
+        if text == "never" {
+            return Ok(Self::Never);
+        }
+        match parse_time(text) {
+            Ok(time) if time >= Duration::from_secs(1) => Ok(Self::For(time)),
+            Ok(_) => Err("less than 1s is no time to see whether it is better without".into()),
+            Err(error) => Err(format!("{error}, or `never`")),
+        }
+    }
+
+    /// As the guard wants it.
+    fn span(self) -> Option<Span> {
+        match self {
+            Self::Never => None,
+            Self::For(time) => Some(u64::try_from(time.as_nanos()).map_or(Span(u64::MAX), Span)),
+        }
+    }
+}
+
 /// How held ACKs leave the kernel's path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum HoldChoice {
@@ -129,6 +164,12 @@ impl AttachChoice {
         }
     }
 }
+
+/// How long exact credit steps aside at first.
+const USUAL_PAUSE: Duration = Duration::from_secs(30);
+
+/// Where metrics are served when no address is given.
+const METRICS: &str = "127.0.0.1:9477";
 
 /// Arguments of `ackgate run`.
 #[derive(Args)]
@@ -185,11 +226,31 @@ pub(crate) struct Arguments {
     #[arg(long, value_enum, default_value = "auto")]
     attach: AttachChoice,
 
+    /// Wait for the interface where it is not there or down, also when it goes and comes back later. Without it: refuse to
+    /// start, and end with exit code 1.
+    #[arg(long)]
+    wait: bool,
+
+    /// When guarding seems to do harm, step aside for this long at first, longer each time that it recurs; `never` to guard on.
+    /// Without it: 30s for exact credit, never for the others, which are for comparison.
+    #[arg(long, value_name = "TIME", value_parser = StepAside::parse)]
+    step_aside: Option<StepAside>,
+
+    /// Only look: account and decide as ever, but hold, leave out and rewrite nothing; say at the end whether guarding would
+    /// help.
+    #[arg(long, conflicts_with_all = ["hold", "batch"])]
+    observe: bool,
+
+    /// Serve metrics (OpenMetrics, for Prometheus) at http://ADDRESS/metrics; without an address on the loopback interface only.
+    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = METRICS)]
+    metrics: Option<SocketAddr>,
+
     /// Have the kernel measure the BPF programs' run time per packet, which itself costs a little.
     #[arg(long)]
     bpf_stats: bool,
 
-    /// Print one JSON object per line: `ready`, a `sample` each second, and at the end a `summary`.
+    /// Print one JSON object per line: `ready`, a `sample` each second, a `notice` of what is out of order, and at the end a
+    /// `summary`.
     #[arg(long)]
     json: bool,
 }
@@ -199,37 +260,86 @@ pub(crate) struct Arguments {
 #[serde(tag = "event", rename_all = "lowercase")]
 enum Event<'a> {
     /// The device is guarded from now on.
-    Ready { device: &'a str, guard: Policy, buffer: u64, rate_mbps: Option<u64>, hold: &'a str },
+    Ready { device: &'a str, guard: Policy, buffer: u64, rate_mbps: Option<u64>, hold: &'a str, observe: bool },
     /// How things stand; counters count from the start.
     Sample(Snapshot),
+    /// Something is out of order; the text says what, and what to do.
+    Notice {
+        #[serde(flatten)]
+        notice: &'a Notice,
+        text: String,
+    },
     /// The guard is off.
     Summary(&'a Summary),
 }
 
-/// Guards until SIGINT or SIGTERM.
+/// Guards until SIGINT, SIGTERM or SIGHUP.
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
-    let place = Place::choose(arguments)?;
     match arguments.guard.runner() {
-        Runner::Gate(guard) => gate(arguments, &place, guard),
-        Runner::Host(scheme) => host::run(arguments, &place, scheme),
+        Runner::Gate(guard) => gate(arguments, guard),
+        Runner::Host(scheme) => host::run(arguments, &Place::choose(arguments)?, scheme),
     }
 }
 
-fn gate(arguments: &Arguments, place: &Place, guard: pac::Guard) -> anyhow::Result<()> {
-    let stop = stop::descriptor()?;
-    let mut guard = Guard::start(options(arguments, place, guard)?)?;
+/// Guards by the fast path.
+fn gate(arguments: &Arguments, policy: pac::Guard) -> anyhow::Result<()> {
+    let stop = stop::of_a_guard()?;
     let mut screen = Screen::new(arguments.json);
-    ready(&mut screen, arguments, place, guard.back_end())?;
-    let mut last = (ackgate_linux::now(), Snapshot::default());
-    let mut next = ackgate_linux::now();
-    loop {
-        next += Span::secs(1);
-        match guard.run(next.max(ackgate_linux::now()), stop.as_fd())? {
-            Outcome::Deadline => sample(&mut screen, &mut last, guard.snapshot(), next)?,
-            Outcome::Stopped => break,
+    let done = loop {
+        let place = Place::choose(arguments)?;
+        let options = options(arguments, &place, policy)?;
+        let started = if arguments.wait { wait::start(&options, &stop)? } else { Some(Guard::start(options)?) };
+        let Some(guard) = started else { break Ok(()) };
+        match guard_until_stopped(guard, &stop, arguments, &place, &mut screen) {
+            Err(error) if arguments.wait && matches!(error.downcast_ref(), Some(Error::Gone(_))) => {
+                output::say(&error.to_string());
+            }
+            done => break done,
         }
-    }
-    summary(&mut screen, place, &guard.stop())
+    };
+    let written = screen.finish();
+    done?;
+    written
+}
+
+/// Guards until `stop` is readable, or until there is nothing to guard any more.
+fn guard_until_stopped(
+    mut guard: Guard,
+    stop: &UnixStream,
+    arguments: &Arguments,
+    place: &Place,
+    screen: &mut Screen,
+) -> anyhow::Result<()> {
+    let identity = Identity {
+        device: place.device.clone(),
+        guard: name(arguments.guard),
+        buffer: arguments.buffer.bytes(),
+        rate_mbps: place.rate_mbps,
+        hold: guard.back_end().to_owned(),
+        observe: arguments.observe,
+    };
+    let publisher = Publisher::start(&guard, identity, arguments.metrics)?;
+    ready(screen, arguments, place, guard.back_end());
+    let mut last = (ackgate_linux::now(), Snapshot::default());
+    let mut next = last.0;
+    let end = loop {
+        next += Span::secs(1);
+        match guard.run(next.max(ackgate_linux::now()), stop.as_fd()) {
+            Ok(Outcome::Deadline) => {
+                let (snapshot, notices) = (guard.snapshot(), guard.notices());
+                publisher.update(snapshot, &notices);
+                service::alive();
+                sample(screen, arguments, &mut last, snapshot, next);
+                notices.iter().for_each(|told| notice(screen, told));
+            }
+            Ok(Outcome::Stopped) => break Ok(()),
+            Err(error) => break Err(error.into()),
+        }
+    };
+    drop(publisher);
+    service::stopping();
+    summary(screen, place, &guard.stop());
+    end
 }
 
 /// The interface and the port in front of it: what was said, or what this host says.
@@ -327,6 +437,9 @@ fn options(arguments: &Arguments, place: &Place, guard: pac::Guard) -> anyhow::R
     };
     options.attach = arguments.attach.choice();
     options.bpf_stats = arguments.bpf_stats;
+    let usual = if arguments.guard == Policy::Credit { StepAside::For(USUAL_PAUSE) } else { StepAside::Never };
+    options.step_aside = arguments.step_aside.unwrap_or(usual).span();
+    options.observe = arguments.observe;
     Ok(options)
 }
 
@@ -335,52 +448,74 @@ fn name(policy: Policy) -> String {
     policy.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
 }
 
-fn ready(screen: &mut Screen, arguments: &Arguments, place: &Place, back_end: &str) -> anyhow::Result<()> {
+fn ready(screen: &mut Screen, arguments: &Arguments, place: &Place, back_end: &str) {
+    let told = place.told(arguments.buffer);
+    let doing = if arguments.observe { "observing" } else { "guarding" };
+    service::ready(&format!("{doing} {told}"));
     if screen.json() {
-        return screen.event(&Event::Ready {
+        let ready = Event::Ready {
             device: &place.device,
             guard: arguments.guard,
             buffer: arguments.buffer.bytes(),
             rate_mbps: place.rate_mbps,
             hold: back_end,
-        });
+            observe: arguments.observe,
+        };
+        return screen.event(&ready, Wait::Never);
     }
-    let told = place.told(arguments.buffer);
-    screen.line(&format!("guarding {told}, hold back-end {back_end}; Ctrl-C stops"))
+    let how = if arguments.observe { "nothing is held or changed".into() } else { format!("hold back-end {back_end}") };
+    let separator = if arguments.observe { ";" } else { "," };
+    screen.line(&format!("{doing} {told}{separator} {how}; Ctrl-C stops"), Wait::Never);
 }
 
-fn sample(screen: &mut Screen, last: &mut (Time, Snapshot), now: Snapshot, time: Time) -> anyhow::Result<()> {
+fn sample(screen: &mut Screen, arguments: &Arguments, last: &mut (Time, Snapshot), now: Snapshot, time: Time) {
     if screen.json() {
-        return screen.event(&Event::Sample(now));
+        return screen.event(&Event::Sample(now), Wait::Never);
     }
-    let rate = per_second(now.released - last.1.released, last.0, time);
+    let rate = per_second(now.released.saturating_sub(last.1.released), last.0, time);
     *last = (time, now);
-    screen.live(&format!(
-        "{:>5} senders  {:>9} of {} bytes in flight  {:>5} held  {rate:>7} released/s",
-        now.senders, now.in_flight, now.threshold, now.held
-    ))
+    let line = if arguments.observe {
+        let Snapshot { senders, arrivals, lost_segments, would_hold, .. } = now;
+        format!(
+            "{senders:>5} senders  {arrivals:>9} arrived  {lost_segments:>7} lost  {would_hold:>9} would have been held"
+        )
+    } else {
+        format!(
+            "{:>5} senders  {:>9} of {} bytes in flight  {:>5} held  {rate:>7} released/s",
+            now.senders, now.in_flight, now.threshold, now.held
+        )
+    };
+    screen.live(&line);
 }
 
 fn per_second(count: u64, from: Time, to: Time) -> u128 {
     u128::from(count) * 1_000_000_000 / u128::from(to.since(from).0.max(1))
 }
 
-fn summary(screen: &mut Screen, place: &Place, summary: &Summary) -> anyhow::Result<()> {
+fn notice(screen: &mut Screen, notice: &Notice) {
     if screen.json() {
-        return screen.event(&Event::Summary(summary));
+        return screen.event(&Event::Notice { notice, text: notice.to_string() }, Wait::Never);
+    }
+    screen.end_live();
+    output::say(&notice.to_string());
+}
+
+fn summary(screen: &mut Screen, place: &Place, summary: &Summary) {
+    if screen.json() {
+        return screen.event(&Event::Summary(summary), Wait::Briefly);
+    }
+    if let Some(observed) = &summary.observed {
+        return screen.line(&format!("{}: {}.", place.device, observed.advice), Wait::Briefly);
     }
     let Summary { released, forced, passed, held_max, hold_us, .. } = summary;
-    screen.line(&format!(
-        "{} is as it was. {passed} segments passed at once, {released} were held ({held_max} at most at once,",
-        place.device
-    ))?;
-    screen.line(&format!(
-        "for {} us in the median, {} us at the 99th percentile), {forced} of them as long as allowed.",
-        hold_us.p50, hold_us.p99
-    ))?;
+    let mut text = format!(
+        "{} is no longer guarded. {passed} segments passed at once. {released} were held, {held_max} at most at the same time, \
+         for\n{} us in the median and {} us at the 99th percentile; {forced} of them left because the longest hold was over.",
+        place.device, hold_us.p50, hold_us.p99
+    );
     let programs = [("ingress", summary.bpf_ingress), ("egress", summary.bpf_egress)];
     for (name, cost) in programs.iter().filter_map(|(name, cost)| cost.map(|cost| (name, cost))) {
-        screen.line(&format!("The {name} program took {} ns per packet.", cost.ns_per_packet))?;
+        text += &format!("\nThe {name} program took {} ns per packet.", cost.ns_per_packet);
     }
-    Ok(())
+    screen.line(&text, Wait::Briefly);
 }

@@ -1,11 +1,10 @@
 //! `ackgate sim`: runs a scenario, or many of them, in the simulator. Needs no privilege.
 
-mod engine;
 mod sweep;
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
-use std::io::{self, BufWriter, Write};
+use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 
 use ackgate_sim::observer::Nobody;
@@ -20,8 +19,9 @@ use ackgate_sim::scenario::{Assignment, Document, Scenario, schema};
 use anyhow::Context;
 use clap::{Args, Subcommand};
 
+use crate::BUILD;
 use crate::exit::Refused;
-use crate::table::print_json;
+use crate::table::{print, print_json};
 
 /// What to simulate.
 #[derive(Subcommand)]
@@ -33,9 +33,6 @@ pub(crate) enum Command {
     /// List the keys that a scenario may have, what each takes, and in what range.
     Keys,
 }
-
-/// Version of the program and the commit that it was built from.
-const BUILD: &str = env!("ACKGATE_BUILD");
 
 /// Flows in one row group of a Parquet file: some megabytes.
 const ROW_GROUP: usize = 1 << 18;
@@ -218,9 +215,4 @@ fn save_table<F: IntoIterator<Item = Frame>>(
 
 fn save(path: &Path, text: &str) -> anyhow::Result<()> {
     fs::write(path, text).with_context(|| format!("{} cannot be written", path.display()))
-}
-
-fn print(text: &str) -> anyhow::Result<()> {
-    io::stdout().lock().write_all(text.as_bytes())?;
-    Ok(())
 }

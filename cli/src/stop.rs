@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use anyhow::Context;
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::{flag, low_level};
 
 /// A flag that the first SIGINT or SIGTERM sets; a second one ends the process at once.
@@ -19,14 +19,36 @@ pub(crate) fn on_signals() -> anyhow::Result<Arc<AtomicBool>> {
     Ok(stop)
 }
 
-/// A descriptor that SIGINT and SIGTERM make readable.
-pub(crate) fn descriptor() -> anyhow::Result<UnixStream> {
+/// A descriptor that SIGINT, SIGTERM and SIGHUP make readable; the last one not where it is ignored, as under `nohup`.
+pub(crate) fn of_a_guard() -> anyhow::Result<UnixStream> {
     let install = || {
         let (reader, writer) = UnixStream::pair()?;
-        for signal in [SIGINT, SIGTERM] {
-            low_level::pipe::register(signal, writer.try_clone()?)?;
+        low_level::pipe::register(SIGINT, writer.try_clone()?)?;
+        low_level::pipe::register(SIGTERM, writer.try_clone()?)?;
+        if !ignored(&std::fs::read_to_string("/proc/self/status")?, SIGHUP) {
+            low_level::pipe::register(SIGHUP, writer)?;
         }
         Ok::<_, std::io::Error>(reader)
     };
     install().context("installing a signal handler")
+}
+
+/// Whether a process with this `/proc/PID/status` ignores a signal.
+fn ignored(status: &str, signal: i32) -> bool {
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
+    mask >> (signal - 1) & 1 != 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nohup_is_seen() {
+        let status = |mask: &str| format!("Name:\tackgate\nSigBlk:\t0000000000000001\nSigIgn:\t{mask}\n");
+        assert!(ignored(&status("0000000000001001"), SIGHUP));
+        assert!(!ignored(&status("0000000000001000"), SIGHUP));
+        assert!(!ignored("", SIGHUP));
+    }
 }

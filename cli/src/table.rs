@@ -26,6 +26,12 @@ impl Facts {
     }
 }
 
+/// Prints text on standard output; that nobody reads any further is an error of its own kind.
+pub(crate) fn print(text: &str) -> anyhow::Result<()> {
+    io::stdout().lock().write_all(text.as_bytes())?;
+    Ok(())
+}
+
 /// Prints a value as one line of JSON on standard output.
 pub(crate) fn print_json(value: &impl serde::Serialize) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();

@@ -11,8 +11,14 @@ pub(crate) fn parse_bytes(text: &str) -> Result<u64, QuantityError> {
     if bare { human::parse_bytes(&format!("{text}B")) } else { human::parse_bytes(text) }
 }
 
-/// A rate in bits per second, above 0.
+/// A rate in bits per second, above 0. What ends in `bps` is refused: to most people that is bits, to `tc` bytes.
 pub(crate) fn parse_rate(text: &str) -> Result<u64, String> {
+    if let Some(number) = text.to_ascii_lowercase().strip_suffix("bps") {
+        return Err(format!(
+            "`bps` means bytes to `tc` and bits to most people; write \"{number}bit\" for bits a second, eight times as much for \
+             bytes"
+        ));
+    }
     match human::parse_rate(text) {
         Ok(rate) if rate.0 > 0 => Ok(rate.0),
         Ok(_) => Err("a rate of 0 carries nothing; write it like \"1gbit\"".into()),
@@ -36,5 +42,12 @@ mod tests {
         assert_eq!(parse_rate("1gbit"), Ok(1_000_000_000));
         assert_eq!(parse_time("200ms"), Ok(Duration::from_millis(200)));
         assert!(parse_bytes("").is_err() && parse_rate("0").is_err() && parse_time("200").is_err());
+    }
+
+    #[test]
+    fn a_rate_that_is_bytes_to_some_is_refused() {
+        for text in ["1gbps", "100Mbps"] {
+            assert!(parse_rate(text).unwrap_err().contains("bit\""));
+        }
     }
 }

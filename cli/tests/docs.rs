@@ -48,6 +48,16 @@ fn every_link_leads_somewhere() {
 }
 
 #[test]
+fn every_statistic_is_in_the_manual_in_the_same_words() {
+    let text = fs::read_to_string(root().join("docs/operating.md")).expect("it is there");
+    for statistic in ackgate_linux::statistics::STATISTICS {
+        let kind = format!("{:?}", statistic.kind).to_lowercase();
+        let row = format!("| `{}` | {kind} | {} |", statistic.name, statistic.help);
+        assert!(text.contains(&row), "{row}");
+    }
+}
+
+#[test]
 fn every_scheme_of_the_readme_has_a_file_and_a_source() {
     let text = fs::read_to_string(root().join("README.md")).expect("it is there");
     let table = text.split("\n## Schemes\n").nth(1).and_then(|rest| rest.split("\n## ").next()).expect("the table");

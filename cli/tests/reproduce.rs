@@ -67,6 +67,40 @@ fn killed_at_any_time_it_goes_on_to_the_same_end() {
 }
 
 #[test]
+fn tasks_put_together_are_the_report_of_one_process() {
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let place = |name: &str| folder.path().join(name).display().to_string();
+    let (one, tasks, many) = (place("one"), place("tasks"), place("many"));
+    let asked = ["PAC-T-NMAX", "--quick"];
+    let shown = ackgate(&[&asked[..], &["--out", &one]].concat());
+    assert!(shown.status.success(), "{}", String::from_utf8_lossy(&shown.stderr));
+
+    let begin = [&asked[..], &["--on", "array", "--dir", &tasks, "--tasks", "3"]].concat();
+    let told_of = ackgate(&begin);
+    assert!(String::from_utf8_lossy(&told_of.stdout).starts_with("ackgate reproduce task "), "{told_of:?}");
+    let count = fs::read_to_string(folder.path().join("tasks/plan.json")).expect("a plan").matches("cost_s").count();
+    assert!(count > 1);
+    assert!(told(&begin, 2).contains("holds tasks already: `ackgate reproduce missing`"));
+    assert!(told(&["task", &tasks, "--task", "99"], 2).contains("there are tasks 1 to"));
+    for task in 2..=count {
+        assert!(ackgate(&["task", &tasks, "--task", &task.to_string()]).status.success());
+    }
+    assert!(told(&["collect", &tasks, "--out", &many], 1).contains("points are missing"));
+    assert_eq!(ackgate(&["missing", &tasks]).stdout, b"1\n");
+    assert!(ackgate(&["task", &tasks, "--task", "1"]).status.success());
+    let collected = ackgate(&["collect", &tasks, "--out", &many]);
+    assert!(collected.status.success(), "{}", String::from_utf8_lossy(&collected.stderr));
+    let (whole, pieces) = (files(&folder.path().join("one")), files(&folder.path().join("many")));
+    assert!(whole.contains_key("report.html") && whole == pieces, "{:?}, {:?}", whole.keys(), pieces.keys());
+    let lines = |output: &Output| String::from_utf8_lossy(&output.stdout).replace(&one, "").replace(&many, "");
+    assert_eq!(lines(&collected), lines(&shown));
+    // A sweep's command does not know what these rows are.
+    let other = Command::new(env!("CARGO_BIN_EXE_ackgate")).args(["sim", "sweep", "collect", &tasks]).output();
+    let other = other.expect("the program starts");
+    assert!(String::from_utf8_lossy(&other.stderr).contains("these are tasks of `ackgate reproduce`"), "{other:?}");
+}
+
+#[test]
 fn names_are_found_wherever_they_are_covered_or_refused_with_a_reason() {
     let listed = String::from_utf8(ackgate(&["--list"]).stdout).expect("text");
     for name in ["PAC-F13 ", "VAS-F15 VAS-F14 VAS-F16 VAS-F17 VAS-T1", "VAS-F10 "] {
@@ -105,4 +139,36 @@ fn headlines_leave_a_board_a_page_and_results() {
     assert!(board.contains("PAC-H17") && board.contains("Of 1 headlines"), "{board}");
     let names: Vec<String> = files(folder.path()).into_keys().collect();
     assert_eq!(names, ["report.html", "results.json", "runs.jsonl"]);
+}
+
+#[test]
+fn headlines_in_tasks_are_judged_as_in_one_process() {
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let place = |name: &str| folder.path().join(name).display().to_string();
+    let (one, tasks, many) = (place("one"), place("tasks"), place("many"));
+    let asked = ["--headlines", "PAC-H17", "--quick"];
+    let run = |more: &[&str]| {
+        let output = ackgate(&[&asked[..], more].concat());
+        assert!(output.status.success(), "{more:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).expect("text")
+    };
+    run(&["--out", &one]);
+    run(&["--on", "array", "--dir", &tasks, "--tasks", "2", "--out", &many]);
+    assert!(told(&["collect", &tasks, "--out", &many], 1).contains("points are missing"));
+    for task in ["1", "2"] {
+        assert!(ackgate(&["task", &tasks, "--task", task]).status.success());
+    }
+    let collected = ackgate(&["collect", &tasks, "--out", &many]);
+    assert!(String::from_utf8_lossy(&collected.stdout).contains("Of 1 headlines"), "{collected:?}");
+    let results = |out: &str| {
+        let text = fs::read_to_string(Path::new(out).join("results.json")).expect("it was written");
+        let mut results: serde_json::Value = serde_json::from_str(&text).expect("it is JSON");
+        for of_this_run in ["seconds", "peak_memory_bytes"] {
+            assert!(results[of_this_run].take().is_number());
+        }
+        results
+    };
+    assert_eq!(results(&one), results(&many));
+    let again = run(&["--on", "array", "--dir", &place("none"), "--out", &many]);
+    assert!(again.contains("all runs are there") && !folder.path().join("none").exists(), "{again}");
 }

@@ -32,13 +32,15 @@ fn refused(output: &Output, what: &str) {
 
 #[test]
 fn what_makes_no_sense_is_refused_with_the_reason() {
-    let cases: [(&[&str], &str); 12] = [
+    let cases: [(&[&str], &str); 14] = [
         (&["--dev", "no-such-dev0", "--buffer", "96KB"], "no network interface `no-such-dev0`"),
         (&["--dev", "lo", "--buffer", "96KB"], "loopback"),
         (&["--dev", "lo", "--buffer", "1000"], "two full frames"),
         (&["--dev", "lo", "--buffer", "96KB", "--max-hold", "1us"], "longest hold"),
         (&["--dev", "lo", "--buffer", "96KB", "--max-hold", "1ms", "--rate", "1mbit"], "shorter than"),
         (&["--dev", "lo", "--buffer", "96KB", "--batch", "90KB"], "half the buffer"),
+        (&["--dev", "lo", "--rate", "1gbps"], "write \"1gbit\""),
+        (&["--dev", "lo", "--step-aside", "1ms"], "less than 1s"),
         (&["--dev", "lo", "--guard", "ictcp"], "give --rate"),
         (&["--dev", "lo", "--guard", "pac-letter"], "give --buffer"),
         (&["--dev", "lo", "--guard", "shaper", "--hold", "ring"], "--hold is for pac and credit"),
@@ -173,6 +175,107 @@ fn a_kill_in_the_middle_of_an_incast_hurts_no_connection() {
     }
 }
 
+/// A guard with these outputs, as soon as it guards.
+fn guard_with(world: &World, stdout: Stdio, stderr: Stdio) -> Child {
+    let before = world.receiver_state();
+    let arguments = ["run", "--dev", DEVICE, "--buffer", "8000", "--json", "--attach", "clsact"];
+    let child = world.receiver(|| ackgate(&arguments).stdout(stdout).stderr(stderr).spawn()).unwrap();
+    let until = std::time::Instant::now() + Duration::from_secs(30);
+    while world.receiver_state() == before {
+        assert!(std::time::Instant::now() < until, "it does not guard");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    child
+}
+
+/// Ends it by a signal; returns its exit code. A guard that does not end is killed, and has none.
+fn end(mut child: Child, signal: Signal) -> Option<i32> {
+    kill(Pid::from_raw(child.id().cast_signed()), signal).unwrap();
+    let until = std::time::Instant::now() + Duration::from_secs(30);
+    loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            return status.code();
+        }
+        if std::time::Instant::now() > until {
+            child.kill().unwrap();
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn a_reader_that_sleeps_keeps_nobody_from_ending_the_guard() {
+    let Some(world) = World::new() else { return };
+    let before = world.receiver_state();
+    let (_reader, writer) = nix::unistd::pipe2(nix::fcntl::OFlag::O_CLOEXEC).unwrap();
+    let flags = nix::fcntl::OFlag::O_NONBLOCK;
+    nix::fcntl::fcntl(&writer, nix::fcntl::FcntlArg::F_SETFL(flags)).unwrap();
+    while nix::unistd::write(&writer, &[b'x'; 4096]).is_ok() {}
+    nix::fcntl::fcntl(&writer, nix::fcntl::FcntlArg::F_SETFL(nix::fcntl::OFlag::empty())).unwrap();
+    let child = guard_with(&world, writer.into(), Stdio::null());
+    incast(&world, || ());
+    assert_eq!(end(child, Signal::SIGTERM), Some(1));
+    assert_eq!(world.receiver_state(), before);
+}
+
+#[test]
+fn a_reader_that_has_gone_ends_no_guard_and_is_told_of_in_the_end() {
+    let Some(world) = World::new() else { return };
+    let (reader, writer) = nix::unistd::pipe2(nix::fcntl::OFlag::O_CLOEXEC).unwrap();
+    let mut child = guard_with(&world, writer.into(), Stdio::piped());
+    drop(reader);
+    // Two samples have nowhere to go.
+    std::thread::sleep(Duration::from_secs(2));
+    assert!(child.try_wait().unwrap().is_none(), "it must go on guarding");
+    let mut said = child.stderr.take().unwrap();
+    assert_eq!(end(child, Signal::SIGTERM), Some(1));
+    let mut text = String::new();
+    said.read_to_string(&mut text).unwrap();
+    assert!(text.contains("its reader has closed it; guarding goes on"), "{text}");
+    assert!(text.contains("not written to standard output"), "{text}");
+}
+
+#[test]
+fn a_full_disk_ends_no_guard_and_is_no_panic() {
+    let Some(world) = World::new() else { return };
+    let full = || std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let child = guard_with(&world, full().into(), full().into());
+    assert_eq!(end(child, Signal::SIGINT), Some(1));
+}
+
+#[test]
+fn a_terminal_that_hangs_up_gets_its_summary() {
+    let Some(world) = World::new() else { return };
+    let mut run = Run::start(&world, &[]);
+    run.signal(Signal::SIGHUP);
+    while run.line()["event"] != "summary" {}
+    assert!(run.child.wait().unwrap().success());
+}
+
+#[test]
+fn a_device_that_goes_fails_the_guard_or_is_waited_for() {
+    let Some(world) = World::new() else { return };
+    let delete = || {
+        world.receiver(|| Command::new("ip").args(["link", "del", DEVICE]).status()).unwrap();
+    };
+    let mut waiting = Run::start(&world, &["--wait"]);
+    delete();
+    while waiting.line()["event"] != "summary" {}
+    world.receiver(|| {
+        for command in [format!("link add {DEVICE} type veth peer name again0"), format!("link set {DEVICE} up")] {
+            assert!(Command::new("ip").args(command.split(' ')).status().unwrap().success());
+        }
+    });
+    while waiting.line()["event"] != "ready" {}
+    waiting.stop();
+    let mut run = Run::start(&world, &[]);
+    delete();
+    while run.line()["event"] != "summary" {}
+    assert_eq!(run.child.wait().unwrap().code(), Some(1));
+    let mut said = String::new();
+    run.child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+    assert!(said.contains("is gone"), "{said}");
+}
 #[test]
 fn a_scheme_in_user_space_that_is_killed_or_stopped_hurts_no_connection() {
     let Some(world) = World::new() else { return };

@@ -22,7 +22,7 @@
  *
  * DESIGN NOTES
  * 1. Two segments per grant: one alone meets the receiver's delayed ACK (40 ms on Linux), and a sender never uses segments larger
- *    than half the largest window that it has seen.
+ *    than half the largest window that it has seen. One where the crowd is so large that its turn takes longer than that anyway.
  * 2. The window field counts in units of 1 << scale from the acknowledgement number. Edges are rounded up to it: down would be a
  *    retraction, or leave less than two segments; what that adds is charged. Where a unit is larger than a segment (scales above
  *    10) the rounding would be most of the window.
@@ -35,7 +35,8 @@
  * 6. ACKs are left out only while windows are in danger and the sender certainly sends on without them: what arrived last had no
  *    PSH, so more waits to be sent; half of the window is open; no loss is being repaired; and a window's worth has come since the
  *    last pause with every ACK, for senders may open their windows by the ACK (RFC 5681); and of what came since at most a quarter,
- *    and at most MOST_LEFT_OUT segments, are unacknowledged. Never on long paths.
+ *    and at most MOST_LEFT_OUT segments, are unacknowledged. Never on long paths. Never a D-SACK, nor the ACK at a change of CE
+ *    (RFC 8257 section 3.2): it carries ECN-Echo, or more has been received than it acknowledges.
  * 7. Turns are reckoned by the crowd, the most flows active of late: else the last flows of a round get large grants, keep most of
  *    them, and all send them at the begin of the next.
  * 8. On long paths shares are reckoned by the crowd, too: what has been granted there cannot be taken back for a round trip, and
@@ -101,6 +102,16 @@ INLINE __u64 together(WITH_CORE const struct flow *flow, __u64 flows)
 	return min_u64(threshold, holds + max_u64(max_u64(holds / 2, rate * HOST_DELAY >> 20), flows * QUANTUM));
 }
 
+/* Segments of the least grant; one where two for every flow would take longer than half of what anything may wait, for in a round
+ * that begins all wait at once. */
+INLINE __u32 least_segments(WITH_CORE const struct flow *flow)
+{
+	__u64 all = get64(&GATE->crowd) * flow_wire(flow, LEAST_SEGMENTS * get32(&flow->mss));
+	__u64 rate = link_rate(CORE_ALONE);
+
+	return rate > 0 && all > (rate * SETTINGS->max_hold) >> 21 ? 1 : LEAST_SEGMENTS;
+}
+
 /* The flow's share as payload bytes, in whole segments. On long paths the memory of the crowd counts: what has been granted
  * there cannot be taken back for a round trip. */
 INLINE __u32 share(WITH_CORE const struct flow *flow)
@@ -116,7 +127,7 @@ INLINE __u32 share(WITH_CORE const struct flow *flow)
 	else
 		part = min_u64(threshold / min_u64(flows, turns), turn(CORE_ALONE) / crowd);
 	payload = part * mss / (mss + get32(&flow->header));
-	return min_u64(max_u64(payload / mss, LEAST_SEGMENTS) * mss, 1u << 30);
+	return min_u64(max_u64(payload / mss, least_segments(CORE flow)) * mss, 1u << 30);
 }
 
 INLINE bool crowded(WITH_CORE const struct flow *flow)
@@ -165,7 +176,7 @@ INLINE bool is_superfluous(WITH_CORE const struct flow *flow, const struct outgo
 	/* Nothing is thinned where nothing is in danger, nor on long paths, whose senders time their ACKs. */
 	if (no_danger(CORE flow) || pipe_of(CORE flow) > 0)
 		return false;
-	if (!governs(CORE flow) || out->class != CLASS_ACK || out->ece || out->repeated || get32(&flow->held) > 0)
+	if (!governs(CORE flow) || out->class != CLASS_ACK || out->ece || out->dsack || out->repeated || get32(&flow->held) > 0)
 		return false;
 	if (any_flag(flow, FLOW_PUSHED | FLOW_RECOVERING | FLOW_PEER_DONE | FLOW_OVERTAKEN) ||
 	    get32(&flow->received) != out->ack || !can_go_on(flow, out->ack))
@@ -214,6 +225,8 @@ INLINE __u32 grant(WITH_CORE const struct flow *flow, const struct outgoing *out
 	bool among_many = out->class == CLASS_REQUEST && get64(&GATE->engaged) > TURNS && !abreast(CORE_ALONE);
 	__u32 wanted;
 
+	if (no_danger(CORE flow))
+		return edge_at(out, 1u << 30);
 	if (out->class == CLASS_HANDSHAKE && !any_flag(flow, FLOW_HALF_OPEN) && !out->data && crowded(CORE flow))
 		return out->ack;
 	if (may_have_ended || among_many || out->class == CLASS_HANDSHAKE)
@@ -241,15 +254,12 @@ INLINE void price(WITH_CORE const struct flow *flow, const struct outgoing *out,
 INLINE void credit_trigger(WITH_CORE const struct flow *flow, const struct outgoing *out,
 					   struct trigger *trigger)
 {
-	bool recovers = out->class == CLASS_URGENT || out->class == CLASS_STALE;
-	bool moves = out->class == CLASS_DATA ? !can_go_on(flow, out->ack) : !recovers;
-	bool safe = no_danger(CORE flow);
+	bool moves = out->class == CLASS_DATA ? !can_go_on(flow, out->ack)
+					      : out->class != CLASS_URGENT && out->class != CLASS_STALE;
 	__u32 to = kept_edge(flow, out);
 
-	if (safe && !recovers)
-		to = later(edge_at(out, 1u << 30), to);
 	if ((out->class == CLASS_ACK || out->class == CLASS_DATA) && has_no_more(CORE flow)) {
-		trigger->edge = safe || (crowded(CORE flow) && !out->repeated) ? to : later(least(flow, out), to);
+		trigger->edge = crowded(CORE flow) && !out->repeated ? to : later(least(flow, out), to);
 		trigger->moves_edge = true;
 		return;
 	}
@@ -258,7 +268,7 @@ INLINE void credit_trigger(WITH_CORE const struct flow *flow, const struct outgo
 		trigger->moves_edge = true;
 		return;
 	}
-	if (moves && !safe)
+	if (moves)
 		to = later(grant(CORE flow, out), to);
 	price(CORE flow, out, to, trigger);
 }

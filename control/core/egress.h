@@ -27,7 +27,7 @@ SUBPROGRAM int ack_class(struct flow *flow, const struct segment *segment, bool 
 	if (flags & FLOW_OVERTAKEN) {
 		if (get32(&flow->held) == 0)
 			lower_flags(flow, FLOW_OVERTAKEN);
-		else if (repeated && !segment->sack)
+		else if (repeated && !segment->sack && !(segment->flags & ECE) == !(flags & FLOW_ECHOES))
 			return CLASS_STALE;
 	}
 	hole = seq_distance(get32(&flow->received), segment->ack) > 0;
@@ -88,15 +88,15 @@ INLINE bool only_a_copy_waits(const struct flow *flow)
 }
 
 /* Notes how far our TCP has sent, and whether this is what it had sent before: the timer has fired. */
-INLINE void note_sent(WITH_CORE struct flow *flow, const struct segment *segment, __u64 now)
+INLINE void note_sent(WITH_CORE struct flow *flow, const struct segment *segment, bool seen, __u64 now)
 {
 	__u32 end = segment_end(segment);
-	bool repeats = any_flag(flow, FLOW_ASKS) && seq_distance(end, get32(&flow->sent)) <= 0;
+	bool new = !seen || seq_distance(end, get32(&flow->sent)) > 0, repeats = segment->payload > 0 && !new;
 
 	put_flags(flow, FLOW_REPEATS, repeats);
-	if (!repeats)
+	if (new)
 		set32(&flow->sent, end);
-	else if (get32(&flow->held) > 0 && !only_a_copy_waits(flow))
+	else if (repeats && get32(&flow->held) > 0 && !only_a_copy_waits(flow))
 		note_own_timer(CORE (__u64)(__u32)((__u32)(now >> 10) - get32(&flow->held_since)) << 10);
 }
 
@@ -120,6 +120,7 @@ SUBPROGRAM int classify(WITH_CORE struct flow *flow, const struct segment *segme
 		return CLASS_NONE;
 	high = get32(&flow->ack_high);
 	seen = flags & FLOW_ACKED;
+	note_sent(CORE flow, segment, seen, now);
 	repeated = seen && segment->ack == high && segment->payload == 0;
 	same_window = get32(&flow->last_window) == segment->window;
 	was_zero = flags & FLOW_ZERO_WINDOW;
@@ -147,7 +148,6 @@ SUBPROGRAM int classify(WITH_CORE struct flow *flow, const struct segment *segme
 		end_response(CORE flow);
 		class = CLASS_DATA;
 	} else if (segment->payload > 0) {
-		note_sent(CORE flow, segment, now);
 		class = data_class(CORE flow, segment, now);
 	} else {
 		bool recovered = !any_flag(flow, FLOW_RECOVERING);
@@ -162,6 +162,8 @@ SUBPROGRAM int classify(WITH_CORE struct flow *flow, const struct segment *segme
 		engage(CORE flow);
 	out->ack = segment->ack;
 	out->ece = segment->flags & ECE && !(segment->flags & SYN);
+	put_flags(flow, FLOW_ECHOES, out->ece);
+	out->dsack = segment->dsack;
 	out->data = segment->payload > 0;
 	out->repeated = repeated;
 	out->window = segment->window;
@@ -215,6 +217,36 @@ INLINE bool leaves_without_grant(WITH_CORE const struct flow *flow, const struct
 	return out->class == CLASS_ACK || ((opens || asks) && remaining(flow, out->ack) == 0);
 }
 
+/* Nobody grants anything: every window is TCP's own again. */
+INLINE void leave_to_tcp(WITH_CORE struct flow *flow, const struct outgoing *out)
+{
+	void_debt(CORE flow);
+	disengage(CORE flow);
+	advance(&flow->edge, edge_at(out, 1u << 30));
+	advance(&flow->released_ack, out->ack);
+}
+
+/* What our TCP said last, as `out`; whether its peer was told less than that, or nothing yet. */
+INLINE bool told_less(WITH_CORE const struct flow *flow, struct outgoing *out)
+{
+	__u32 flags = get32(&flow->flags), window;
+	bool waits, lowered;
+
+	if (!(flags & FLOW_KNOWN) || !(flags & FLOW_ACKED) || flags & FLOW_HALF_OPEN)
+		return false;
+	out->class = CLASS_ACK;
+	out->shift = get32(&flow->scale);
+	/* A packet on its way writes the window first, and then the number. */
+	do {
+		out->ack = get32(&flow->ack_high);
+		window = get32(&flow->last_window);
+	} while (out->ack != get32(&flow->ack_high));
+	out->window = window;
+	waits = get32(&flow->held) > 0 || seq_distance(out->ack, get32(&flow->released_ack)) > 0;
+	lowered = !(flags & FLOW_PEER_DONE) && window_field(CORE flow, out) != out->window;
+	return waits || lowered;
+}
+
 /* What leaves has been charged; `out` says what is held. */
 SUBPROGRAM int account_egress(WITH_CORE struct flow *flow, const struct segment *segment, __u64 now, struct outgoing *out)
 {
@@ -252,12 +284,12 @@ SUBPROGRAM int account_egress(WITH_CORE struct flow *flow, const struct segment 
 	/* A SYN's window is not scaled; the same window in the unit of those that follow. */
 	if (segment->flags & SYN)
 		set32(&flow->last_window, segment->window >> (get32(&flow->scale) & 15));
+	if (segment->timestamps && get32(&flow->tsval) != segment->tsval)
+		set32(&flow->tsval, segment->tsval);
+	if (segment->timestamps && get32(&flow->tsecr) != segment->tsecr)
+		set32(&flow->tsecr, segment->tsecr);
 	if (!daemon_lives(CORE now) && out->class != CLASS_NONE) {
-		/* Nobody grants anything: every window is TCP's own again. */
-		void_debt(CORE flow);
-		disengage(CORE flow);
-		advance(&flow->edge, edge_at(out, 1u << 30));
-		advance(&flow->released_ack, out->ack);
+		leave_to_tcp(CORE flow, out);
 		out->class = CLASS_NONE;
 	}
 	if (any_flag(flow, FLOW_ENGAGED))
@@ -266,8 +298,6 @@ SUBPROGRAM int account_egress(WITH_CORE struct flow *flow, const struct segment 
 		add64(&GATE->thinned, 1);
 		return DECIDE_DISCARD;
 	}
-	if (segment->timestamps && get32(&flow->tsval) != segment->tsval)
-		set32(&flow->tsval, segment->tsval);
 	if (out->class == CLASS_NONE) {
 		add64(&GATE->passed, 1);
 		return DECIDE_PASS;
@@ -299,8 +329,10 @@ SUBPROGRAM int account_egress(WITH_CORE struct flow *flow, const struct segment 
 	add32(&flow->held, 1);
 	out->first = __sync_fetch_and_add(&GATE->held, 1) == 0;
 	out->copy = split;
-	if (split)
+	if (split) {
 		out->class = CLASS_ACK;
+		out->ece = out->dsack = false;
+	}
 	return split ? DECIDE_SPLIT : DECIDE_HOLD;
 }
 

@@ -56,6 +56,8 @@ SUBPROGRAM int open_flow(WITH_CORE struct flow *flow, __u64 now)
 	set32(&flow->rtt_since, now >> 10);
 	set32(&flow->added_delay, 0);
 	set32(&flow->scale, 0);
+	set32(&flow->tsval, 0);
+	set32(&flow->tsecr, 0);
 	set32(&flow->run, 0);
 	add32(&flow->generation, 1);
 	return 0;

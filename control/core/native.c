@@ -45,6 +45,16 @@ __u16 ackgate_window(STATE, const struct flow *flow, const struct outgoing *out)
 	return window_field(CORE flow, out);
 }
 
+bool ackgate_told_less(STATE, const struct flow *flow, struct outgoing *out)
+{
+	return told_less(CORE flow, out);
+}
+
+void ackgate_leave_to_tcp(STATE, struct flow *flow, const struct outgoing *out)
+{
+	leave_to_tcp(CORE flow, out);
+}
+
 void ackgate_void(STATE, struct flow *flow)
 {
 	void_debt(CORE flow);

@@ -157,6 +157,9 @@ SUBPROGRAM int charge(WITH_CORE struct flow *flow, const struct outgoing *out, c
 	if (trigger->moves_edge) {
 		if (at_edge(flow) && ahead_of(trigger->edge, get32(&flow->edge)) >= get32(&flow->mss))
 			set32(&flow->let_go, now >> 10 | 1);
+		/* What repeats a TSval may be what is answered. */
+		if (out->copy)
+			set64(&flow->ts_start, 0);
 		advance(&flow->edge, trigger->edge);
 	}
 	set32(&flow->window, window + trigger->increment < window ? ~0u : window + trigger->increment);

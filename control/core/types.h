@@ -77,6 +77,8 @@ enum hold_what {
 #define FLOW_MET (1u << 26)
 /* What our TCP sent last repeats what it had sent before. */
 #define FLOW_REPEATS (1u << 25)
+/* What our TCP sent last carried ECN-Echo. */
+#define FLOW_ECHOES (1u << 27)
 /* The entry belongs to a connection that has been seen. */
 #define FLOW_KNOWN (1u << 0)
 /* The sender is in congestion avoidance (PAC §III-C); in slow start otherwise. */
@@ -323,8 +325,6 @@ struct flow {
 	__u32 held;
 	/* Since when one is: the low 32 bits of ns / 1024. */
 	__u32 held_since;
-	/* Sequence number after the highest byte that our TCP has sent. */
-	__u32 sent;
 	/* Counts the connections that used this entry. */
 	__u32 generation;
 	/* Highest right edge that has left this host. */
@@ -333,6 +333,10 @@ struct flow {
 	__u32 scale;
 	/* TSval of our last segment. */
 	__u32 tsval;
+	/* Its TSecr. */
+	__u32 tsecr;
+	/* Sequence number after what our TCP has sent. */
+	__u32 sent;
 	/* When the first duplicate ACK of the present recovery left our TCP: the low 32 bits of ns. */
 	__u32 hole_since;
 	/* Payload received since the flow last paused or was asked. */
@@ -418,6 +422,8 @@ struct outgoing {
 	bool data;
 	/* It repeats the acknowledgement number before it. */
 	bool repeated;
+	/* It reports a duplicate (RFC 2883), which no later ACK repeats. */
+	bool dsack;
 	/* It has left already, without a grant: this is its bare copy. */
 	bool copy;
 	/* Nothing else was held before it. */

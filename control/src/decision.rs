@@ -17,7 +17,7 @@ pub use raw::{Flow, Gate, Settings, flag};
 
 use crate::cell::{U32, U64};
 use crate::pac::config::Config;
-use crate::segment::{Edit, Segment};
+use crate::segment::{Edit, Position, Segment};
 use crate::seq::SeqNumber;
 use crate::units::{Span, Time};
 
@@ -62,6 +62,8 @@ unsafe extern "C" {
         now: u64,
     );
     safe fn ackgate_window(settings: &Settings, gate: &Gate, flow: &Flow, out: &raw::Outgoing) -> u16;
+    safe fn ackgate_told_less(settings: &Settings, gate: &Gate, flow: &Flow, out: &mut raw::Outgoing) -> bool;
+    safe fn ackgate_leave_to_tcp(settings: &Settings, gate: &Gate, flow: &Flow, out: &raw::Outgoing);
     safe fn ackgate_void(settings: &Settings, gate: &Gate, flow: &Flow);
     safe fn ackgate_void_if_silent(settings: &Settings, gate: &Gate, flow: &Flow, now: u64) -> bool;
     safe fn ackgate_longest_request_hold(settings: &Settings, gate: &Gate) -> u64;
@@ -161,6 +163,8 @@ pub struct Outgoing {
     pub data: bool,
     /// It repeats the acknowledgement number before it.
     pub repeated: bool,
+    /// It reports a duplicate (RFC 2883), which no later ACK repeats.
+    pub dsack: bool,
     /// It has left already, without a grant: this is its bare copy.
     pub copy: bool,
     /// Its window field as TCP wrote it.
@@ -179,6 +183,19 @@ impl Outgoing {
         Self { ack: SeqNumber(flow.released_ack.get()), window: flow.last_window.get() as u16, ..self }
     }
 
+    /// Whether a later acknowledgement, with or without ECN-Echo, says all that this one says. None repeats a D-SACK (RFC 2883),
+    /// and where ECN-Echo changes the receiver tells which bytes were marked (RFC 8257 §3.2).
+    #[must_use]
+    pub(crate) fn is_repeated_by(&self, echoes: bool) -> bool {
+        self.class == Class::Ack && !self.data && (self.copy || (!self.dsack && self.ece == echoes))
+    }
+
+    /// The bare copy of a packet that leaves now: an acknowledgement and nothing else.
+    #[must_use]
+    pub(crate) const fn bare_copy(self) -> Self {
+        Self { class: Class::Ack, ece: false, dsack: false, data: false, copy: true, ..self }
+    }
+
     const fn to_raw(self) -> raw::Outgoing {
         raw::Outgoing {
             class: self.class as u32,
@@ -188,6 +205,7 @@ impl Outgoing {
             ece: self.ece,
             data: self.data,
             repeated: self.repeated,
+            dsack: self.dsack,
             copy: self.copy,
             first: false,
         }
@@ -200,6 +218,7 @@ impl Outgoing {
             ece: raw.ece,
             data: raw.data,
             repeated: raw.repeated,
+            dsack: raw.dsack,
             copy: raw.copy,
             window: raw.window,
             shift: raw.shift,
@@ -314,11 +333,46 @@ pub fn charge(rules: &Rules, gate: &Gate, flow: &Flow, out: &Outgoing, trigger: 
 pub fn edit(rules: &Rules, gate: &Gate, flow: &Flow, out: &Outgoing) -> Edit {
     let field = ackgate_window(&rules.settings, gate, flow, &out.to_raw());
     if out.copy {
-        // The receiver of an older acknowledgement number or timestamp would not look at the window (RFC 9293 §3.10.7.4,
-        // RFC 7323 §5.3), and later ones may have passed.
-        return Edit { window: Some(field), ack: Some(out.ack), tsval: Some(flow.tsval.get()), ..Edit::NONE };
+        // Nobody looks at the window beside an older number or timestamp (RFC 9293 §3.10.7.4, RFC 7323 §5.3), and later segments
+        // may have passed.
+        return Edit { window: Some(field), position: Some(position(flow, out.ack)), ..Edit::NONE };
     }
     Edit { window: (field != out.window).then_some(field), ..Edit::NONE }
+}
+
+/// Where a bare copy stands that acknowledges `ack` now.
+fn position(flow: &Flow, ack: SeqNumber) -> Position {
+    Position { seq: SeqNumber(flow.sent.get()), ack, timestamps: (flow.tsval.get(), flow.tsecr.get()) }
+}
+
+/// What our TCP said last on a connection, for whoever says it again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Word(raw::Outgoing);
+
+impl Word {
+    /// Its window field, unscaled.
+    #[must_use]
+    pub const fn window(&self) -> u16 {
+        self.0.window
+    }
+
+    /// Where TCP stands.
+    #[must_use]
+    pub fn position(&self, flow: &Flow) -> Position {
+        position(flow, SeqNumber(self.0.ack))
+    }
+}
+
+/// What our TCP said last, if the peer was told less than that, or nothing yet: its window was lowered, or the segment is held.
+#[must_use]
+pub fn told_less(rules: &Rules, gate: &Gate, flow: &Flow) -> Option<Word> {
+    let mut raw = raw::Outgoing::default();
+    ackgate_told_less(&rules.settings, gate, flow, &mut raw).then_some(Word(raw))
+}
+
+/// Nobody grants anything: the peer is told TCP's own word, and the flow owes nothing.
+pub fn leave_to_tcp(rules: &Rules, gate: &Gate, flow: &Flow, word: &Word) {
+    ackgate_leave_to_tcp(&rules.settings, gate, flow, &word.0);
 }
 
 /// Returns a flow's debt to the budget.

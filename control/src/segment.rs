@@ -107,6 +107,17 @@ impl Segment {
     }
 }
 
+/// Where a TCP stands: what a segment without content says if it leaves now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Position {
+    /// Sequence number of the next byte that it will send.
+    pub seq: SeqNumber,
+    /// Acknowledgement number.
+    pub ack: SeqNumber,
+    /// TSval and TSecr (RFC 7323).
+    pub timestamps: (u32, u32),
+}
+
 /// What a policy wants changed in a header before the segment goes on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Edit {
@@ -117,13 +128,11 @@ pub struct Edit {
     pub ect: Option<bool>,
     /// Sets or clears [`Flags::ECE`].
     pub ece: Option<bool>,
-    /// New acknowledgement number.
-    pub ack: Option<SeqNumber>,
-    /// New TSval, if the segment carries timestamps.
-    pub tsval: Option<u32>,
+    /// Sets sequence and acknowledgement number, and the timestamps if the segment carries any.
+    pub position: Option<Position>,
 }
 
 impl Edit {
     /// Leave the segment as it is.
-    pub const NONE: Self = Self { window: None, ect: None, ece: None, ack: None, tsval: None };
+    pub const NONE: Self = Self { window: None, ect: None, ece: None, position: None };
 }

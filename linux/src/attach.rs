@@ -13,7 +13,8 @@ use libbpf_rs::{TC_EGRESS, TC_INGRESS, TcAttachPoint, TcHook, TcHookBuilder};
 
 use crate::device::Device;
 use crate::error::Error;
-use crate::sys::{self, Side};
+use crate::qdisc::{self, ForFilters};
+use crate::sys::{self, Side, tcx};
 
 /// How to attach.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -53,7 +54,8 @@ pub struct Programs<'a> {
     pub egress: BorrowedFd<'a>,
 }
 
-/// Programs on a device; dropping it takes them off.
+/// Programs on a device; dropping it takes them off. They stand in front of others at the same hook: whoever ends the chain
+/// of programs hides packets from all that follow, and ours never end it.
 #[derive(Debug)]
 pub enum Attachment {
     /// By links.
@@ -73,7 +75,7 @@ impl Attachment {
     /// # Errors
     /// When the kernel has no tcx (before Linux 6.6), or this process may not.
     pub fn tcx(device: &Device, programs: Programs<'_>) -> Result<Self, Error> {
-        let link = |program, side| sys::link_tcx(program, device.index, side).map_err(|e| Error::from_io(WHAT, e));
+        let link = |program, side| tcx::link(program, device.index, side).map_err(|e| Error::from_io(WHAT, e));
         // Arrivals first: what is charged before they are counted would be owed until it decays.
         let ingress = link(programs.ingress, Side::Ingress)?;
         let egress = link(programs.egress, Side::Egress)?;
@@ -101,7 +103,20 @@ pub struct Clsact {
 impl Clsact {
     fn new(device: &Device, programs: Programs<'_>) -> Result<Self, Error> {
         let mut qdisc = hook(device, programs.ingress, TC_INGRESS | TC_EGRESS);
-        let made = !has_clsact(device)?;
+        let made = match qdisc::for_filters(device)? {
+            ForFilters::None => true,
+            ForFilters::Clsact => {
+                room_in_front(device)?;
+                false
+            }
+            ForFilters::Ingress => {
+                return Err(Error::InTheWay {
+                    device: device.name.clone(),
+                    what: "an `ingress` qdisc, which has no place for a filter on what leaves; use --attach tcx (Linux 6.6), or \
+                           replace it by `clsact`, which takes the same filters",
+                });
+            }
+        };
         qdisc.create().map_err(|error| Error::from_bpf("make a clsact qdisc on the device", &error))?;
         // The janitor first: from now on there is something to clean up.
         let janitor =
@@ -153,7 +168,7 @@ pub(crate) enum Inward {
 /// Puts a program on the way into a device of our own.
 pub(crate) fn inward(clsact: bool, device: &Device, program: BorrowedFd<'_>) -> Result<Inward, Error> {
     if !clsact {
-        let link = sys::link_tcx(program, device.index, Side::Ingress).map_err(|e| Error::from_io(WHAT, e))?;
+        let link = tcx::link(program, device.index, Side::Ingress).map_err(|e| Error::from_io(WHAT, e))?;
         return Ok(Inward::Tcx { _link: link });
     }
     let failed = |error: libbpf_rs::Error| Error::from_bpf(WHAT, &error);
@@ -162,13 +177,20 @@ pub(crate) fn inward(clsact: bool, device: &Device, program: BorrowedFd<'_>) -> 
     Ok(Inward::Clsact)
 }
 
-/// Whether the device has a clsact qdisc already.
-fn has_clsact(device: &Device) -> Result<bool, Error> {
-    let output = Command::new("tc")
-        .args(["qdisc", "show", "dev", &device.name, "clsact"])
-        .output()
-        .map_err(|source| Error::from_io("ask tc (package iproute2) for the device's qdiscs", source))?;
-    Ok(String::from_utf8_lossy(&output.stdout).contains("clsact"))
+/// The kernel takes filters of one kind and one protocol at each priority.
+fn room_in_front(device: &Device) -> Result<(), Error> {
+    for side in [Side::Ingress, Side::Egress] {
+        let foreign =
+            |filter: &qdisc::Filter| filter.priority == PRIORITY && (filter.kind != "bpf" || filter.protocol != "all");
+        if qdisc::filters(device, side)?.iter().any(foreign) {
+            return Err(Error::InTheWay {
+                device: device.name.clone(),
+                what: "a tc filter of another kind at priority 1, where ackgate's must be to see every packet; use --attach \
+                       tcx (Linux 6.6), or give that filter another priority (`tc filter show dev ... ingress` and `egress`)",
+            });
+        }
+    }
+    Ok(())
 }
 
 /// Starts the janitor. It is out of reach of the terminal's signals.
@@ -196,5 +218,5 @@ pub(crate) fn attach(clsact: bool, device: &Device, programs: Programs<'_>) -> R
 
 /// Whether this kernel has tcx: tried with the smallest program there is.
 pub(crate) fn kernel_has_tcx() -> bool {
-    sys::smallest_program().is_ok_and(|program| sys::link_tcx(program.as_fd(), 1, Side::Ingress).is_ok())
+    sys::smallest_program().is_ok_and(|program| tcx::link(program.as_fd(), 1, Side::Ingress).is_ok())
 }

@@ -1,5 +1,6 @@
 //! The BPF programs and their maps: configured before they are loaded, gone when this is dropped.
 
+use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -16,6 +17,7 @@ use crate::error::Error;
 use crate::load::{Verified, load, verified};
 use crate::shared::{MAX_FLOWS, Shared};
 use crate::skel::{AckgateSkelBuilder, types};
+use crate::standby::Unread;
 
 /// How a held frame leaves the kernel's path (`enum take` of `intf.h`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,10 +31,12 @@ pub enum Take {
     Redirect(u32),
     /// Left to netfilter, which asks [`Datapath::must_wait`] and queues what must.
     Queue,
+    /// Not at all: nothing is held, left out or rewritten, and what would have been is counted.
+    Nothing,
 }
 
 /// Age of the daemon's last sign of life beyond which nothing is held any more.
-pub const STALE: Span = Span::millis(250);
+pub const STALE: Span = Span::millis(150);
 
 /// The loaded programs.
 #[derive(Debug)]
@@ -61,23 +65,23 @@ impl Datapath {
         let rodata = open.maps.rodata_data.as_deref_mut().expect("the programs have settings");
         rodata.settings = settings(config, take, fixed_time);
         let queue = take == Take::Queue;
-        open.progs.must_wait.set_autoload(queue);
-        open.progs.egress_window.set_autoload(queue);
+        open.progs.ackgate_wait.set_autoload(queue);
+        open.progs.ackgate_window.set_autoload(queue);
         let skel = load(WHAT, open)?;
 
         let duplicate = |map: &libbpf_rs::MapMut<'_>| MapHandle::try_from(map).map_err(failed);
         let program = |program: &libbpf_rs::ProgramMut<'_>| {
             program.as_fd().try_clone_to_owned().map_err(|source| Error::from_io(WHAT, source))
         };
-        let shared = Shared::new(&skel.maps.bss, &skel.maps.flows, &skel.maps.keys)
+        let shared = Shared::new(&skel.maps.bss, &skel.maps.flows, &skel.maps.keys, &skel.maps.links)
             .map_err(|source| Error::from_io("map the programs' memory", source))?;
         let fresh = Gate::new(config);
         shared.gate().threshold.set(fresh.threshold.get());
         shared.gate().cap.set(fresh.cap.get());
         Ok(Self {
-            ingress: program(&skel.progs.ingress)?,
-            egress: program(if queue { &skel.progs.egress_window } else { &skel.progs.egress })?,
-            must_wait: queue.then(|| program(&skel.progs.must_wait)).transpose()?,
+            ingress: program(&skel.progs.ackgate_ingress)?,
+            egress: program(if queue { &skel.progs.ackgate_window } else { &skel.progs.ackgate_egress })?,
+            must_wait: queue.then(|| program(&skel.progs.ackgate_wait)).transpose()?,
             ring: duplicate(&skel.maps.ring)?,
             flow_ids: duplicate(&skel.maps.flow_ids)?,
             free_ids: duplicate(&skel.maps.free_ids)?,
@@ -113,6 +117,11 @@ impl Datapath {
     /// Frames that are held, and wake-ups.
     pub(crate) fn ring(&self) -> &MapHandle {
         &self.ring
+    }
+
+    /// What is in the ring, for somebody who does not read it.
+    pub(crate) fn unread(&self) -> io::Result<Unread> {
+        Unread::new(&self.ring, self.ring.max_entries())
     }
 
     /// The state that the programs keep.
@@ -160,6 +169,7 @@ fn settings(config: &Config, take: Take, fixed_time: bool) -> types::settings {
         Take::Vanish => (1, 0),
         Take::Redirect(ifindex) => (2, ifindex),
         Take::Queue => (3, 0),
+        Take::Nothing => (4, 0),
     };
     let core = Settings {
         stale: STALE.0,

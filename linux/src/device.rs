@@ -1,14 +1,14 @@
 //! The interface that is guarded, and the promise that nobody else guards it.
 
 use std::io;
-use std::os::linux::net::SocketAddrExt;
-use std::os::unix::net::{SocketAddr, UnixListener};
+use std::os::unix::net::UnixListener;
 use std::time::Duration;
 
-use nix::net::if_::{if_indextoname, if_nametoindex};
+use nix::net::if_::if_nametoindex;
 
 use crate::error::Error;
-use crate::sys;
+use crate::status;
+use crate::sys::interface;
 
 /// `ARPHRD_ETHER` and `ARPHRD_LOOPBACK`: frames that start with an Ethernet header.
 const ETHERNET: u16 = 1;
@@ -36,7 +36,7 @@ impl Device {
         let missing = || Error::NoSuchDevice(name.to_owned());
         let index = if_nametoindex(name).map_err(|_| missing())?;
         let index = i32::try_from(index).map_err(|_| missing())?;
-        match sys::hardware_type(name).map_err(|_| missing())? {
+        match interface::hardware_type(name).map_err(|_| missing())? {
             ETHERNET => Ok(Self { name: name.to_owned(), index }),
             LOOPBACK => Err(Error::Unfit {
                 device: name.to_owned(),
@@ -46,10 +46,22 @@ impl Device {
         }
     }
 
-    /// Whether the interface is still there.
+    /// Whether the interface is still in this network namespace, under whatever name.
     #[must_use]
     pub fn exists(&self) -> bool {
-        if_indextoname(self.index.cast_unsigned()).is_ok()
+        interface::exists(self.index.cast_unsigned())
+    }
+
+    /// Refuses an interface that is not set up.
+    ///
+    /// # Errors
+    /// [`Error::Down`], or [`Error::NoSuchDevice`] when it has gone meanwhile.
+    pub fn require_up(&self) -> Result<(), Error> {
+        match interface::is_up(&self.name) {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(Error::Down(self.name.clone())),
+            Err(_) => Err(Error::NoSuchDevice(self.name.clone())),
+        }
     }
 
     /// Claims the interface for this process. The claim ends with the returned value, or with the process, however that
@@ -59,13 +71,13 @@ impl Device {
     /// # Errors
     /// When another process has claimed it.
     pub fn claim(&self) -> Result<Claim, Error> {
-        let address = SocketAddr::from_abstract_name(format!("ackgate/guard/{}", self.index))
+        let address = status::claim_address(self.index)
             .map_err(|source| Error::Io { what: "name the claim on the device", source })?;
         // A guard that has just ended may live on for a moment, in a child that was being started just then and has not
         // closed what it inherited yet.
         for attempt in 0..CLAIM_ATTEMPTS {
             match UnixListener::bind_addr(&address) {
-                Ok(listener) => return Ok(Claim { _listener: listener }),
+                Ok(listener) => return Ok(Claim { listener }),
                 Err(error) if error.kind() != io::ErrorKind::AddrInUse => {
                     return Err(Error::Io { what: "claim the device", source: error });
                 }
@@ -80,7 +92,14 @@ impl Device {
 /// This process's exclusive right to guard a device.
 #[derive(Debug)]
 pub struct Claim {
-    _listener: UnixListener,
+    listener: UnixListener,
+}
+
+impl Claim {
+    /// The socket whose name is the claim.
+    pub(crate) fn socket(&self) -> io::Result<UnixListener> {
+        self.listener.try_clone()
+    }
 }
 
 #[cfg(test)]

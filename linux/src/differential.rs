@@ -6,6 +6,7 @@
 mod replay;
 
 use std::fmt::Debug;
+use std::sync::Arc;
 
 use ackgate_control::decision::{self, Class, Decision, Rules};
 use ackgate_control::flow::{FlowKey, opens};
@@ -21,6 +22,7 @@ use proptest::test_runner::TestRunner;
 use crate::datapath::{Datapath, Take};
 use crate::error::Error;
 use crate::hold::{Arrival, Reader};
+use crate::standby::{Keeper, Vault};
 use crate::sys;
 
 /// `TC_ACT_UNSPEC` and `TC_ACT_STOLEN`, as a test run returns them.
@@ -68,6 +70,11 @@ impl Model {
     }
 }
 
+/// Keeps what the programs hold.
+fn keeper() -> Keeper {
+    Keeper::new(Arc::new(Vault::new(65_536).unwrap()))
+}
+
 /// What became of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
@@ -106,7 +113,7 @@ impl Pair {
             }
             Err(error) => panic!("{error}"),
         };
-        let reader = Reader::new(&datapath).unwrap();
+        let reader = Reader::new(&datapath, keeper()).unwrap();
         let model = Model { gate: Gate::new(&config), flows: Vec::new(), keys: Vec::new() };
         let schedulers = [Scheduler::default(), Scheduler::default()];
         let arrivals = Vec::new();

@@ -225,6 +225,9 @@ fn examine_device(name: &str, check: &mut impl FnMut(&'static str, Finding, Stri
         Ok(device) => device,
         Err(error) => return check("interface", Finding::Missing, error.to_string()),
     };
+    if let Err(error) = device.require_up() {
+        return check("interface", Finding::Missing, error.to_string());
+    }
     match device.claim() {
         Ok(_) => check("interface", Finding::Ok, format!("{name} carries Ethernet frames and is not guarded")),
         Err(error @ Error::AlreadyGuarded(_)) => check("interface", Finding::Missing, error.to_string()),

@@ -1,4 +1,5 @@
-//! Sends released frames out of the guarded device, in batches, past its qdisc and past our own egress hook.
+//! Sends released frames out of the guarded device, in batches, past our own egress hook. Where nobody else is at that hook
+//! they go past it and the qdisc altogether; else through both, marked so that our program lets them pass to the others.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -6,8 +7,14 @@ use std::os::fd::OwnedFd;
 use ackgate_control::segment::Edit;
 use ackgate_control::wire::{self, Direction, Meta};
 
+use nix::sys::socket::{setsockopt, sockopt};
+
 use crate::device::Device;
-use crate::sys;
+use crate::neighbours;
+use crate::sys::{self, Side};
+
+/// `PASS_MARK` of `intf.h`.
+pub(crate) const PASS_MARK: u32 = 0x0acc_0acc;
 
 /// Attempts at a frame that the device has no room for.
 const ATTEMPTS: u32 = 8;
@@ -22,7 +29,12 @@ pub(crate) struct Emitter {
 
 impl Emitter {
     pub(crate) fn new(device: &Device) -> io::Result<Self> {
-        Ok(Self { socket: sys::raw_sender(device.index)?, queue: Vec::new(), spare: Vec::new(), lost: 0 })
+        let socket = sys::raw_sender(device.index)?;
+        if neighbours::others(device, Side::Egress) {
+            sys::set_option(&socket, libc::PACKET_QDISC_BYPASS, 0)?;
+            setsockopt(&socket, sockopt::Mark, &PASS_MARK)?;
+        }
+        Ok(Self { socket, queue: Vec::new(), spare: Vec::new(), lost: 0 })
     }
 
     /// A buffer for reuse.
@@ -48,6 +60,11 @@ impl Emitter {
             wire::apply(&mut frame, &packet.layout, edit);
         }
         self.queue.push(frame);
+    }
+
+    /// Forgets what is queued.
+    pub(crate) fn withdraw(&mut self) {
+        self.spare.append(&mut self.queue);
     }
 
     /// Sends what is queued.

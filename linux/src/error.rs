@@ -36,6 +36,27 @@ pub enum Error {
         reason: &'static str,
     },
 
+    /// Somebody else's qdisc or filter is where ours must be.
+    #[error("`{device}` cannot be guarded as asked: it has {what}")]
+    InTheWay {
+        /// The interface.
+        device: String,
+        /// What is there, and what to do.
+        what: &'static str,
+    },
+
+    /// The interface is not set up.
+    #[error("`{0}` is down; set it up first (`ip link set {0} up`), or let `run --wait` wait for that")]
+    Down(String),
+
+    /// The interface was there, and is no longer.
+    #[error("`{0}` is gone: it was deleted, or moved to another network namespace; it is no longer guarded")]
+    Gone(String),
+
+    /// Our programs were taken off by somebody else.
+    #[error("ackgate's programs were removed from `{0}` by somebody else; it is no longer guarded")]
+    Detached(String),
+
     /// Another process guards it.
     #[error("`{0}` is guarded already by another ackgate; stop that one first")]
     AlreadyGuarded(String),
@@ -86,7 +107,7 @@ impl Error {
     /// Whether what was asked for cannot be had, or not on this host, rather than something having gone wrong.
     #[must_use]
     pub const fn is_refusal(&self) -> bool {
-        !matches!(self, Self::Io { .. })
+        !matches!(self, Self::Io { .. } | Self::Gone(_) | Self::Detached(_))
     }
 
     /// Sorts a failed system call by what can be done about it.

@@ -8,10 +8,13 @@
 //! 3. Waking up for every frame's worth of budget costs more CPU than it gains: budget is asked for in batches
 //!    ([`Options::batch`]), which delays a release by the time that a batch takes to arrive.
 //! 4. Stopping: the heartbeat is withdrawn first, so that nothing more is held; then the programs are taken off, and
-//!    what is held leaves. Dropping the guard does the same, hence a panic too. After a kill the links end with the
-//!    process and the frames it held are lost, as on a congested link: TCP sends the next ACK.
+//!    what is held leaves, and every window is TCP's own again. Dropping the guard does the same, hence a panic too.
+//! 5. Stopped by others (SIGSTOP, SIGKILL): the standby process does it (see [`crate::standby`]). When this one goes on it forgets
+//!    what it held, for that has left.
 
 use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixListener;
+use std::sync::Arc;
 
 use ackgate_control::decision::{self, Rules};
 use ackgate_control::pac::{Config, Scheduler, State, Stats};
@@ -22,18 +25,25 @@ use nix::poll::{PollFd, PollFlags};
 use serde::Serialize;
 
 use crate::attach::{self, Attachment};
-use crate::datapath::{Datapath, Take};
+use crate::datapath::{Datapath, STALE, Take};
 use crate::device::{Claim, Device};
 use crate::error::Error;
 use crate::hold::{self, Arrival, Hold, NfQueue, Pair, Redirect, Ring};
+use crate::neighbours::{Neighbours, Notice, Seen};
+use crate::observe::Observation;
 use crate::privilege;
+use crate::standby::{Keeper, Standby, Vault};
+use crate::statistics::Snapshot;
 use crate::sweep::{self, Sweeper};
 use crate::sys;
+use crate::watchdog::{Signs, Watchdog};
 
 /// Time between two signs of life; the programs lose patience after [`crate::datapath::STALE`].
-pub(crate) const HEARTBEAT: Span = Span::millis(50);
+pub(crate) const HEARTBEAT: Span = Span::millis(25);
 /// Sleep while a frame is counted as held that has not been read yet.
 const SOON: Span = Span::micros(50);
+/// Time between two looks at a rescue that is going on.
+const RESCUE: Span = Span::millis(1);
 /// A connection is a sender of now if it was charged or heard within this time.
 const ACTIVE: Span = Span::secs(1);
 
@@ -53,6 +63,10 @@ pub struct Options {
     pub attach: attach::Choice,
     /// Have the kernel measure the programs' run time, which costs some itself.
     pub bpf_stats: bool,
+    /// For how long to step aside at first when the guard seems to do harm ([`crate::watchdog`]); without it, never.
+    pub step_aside: Option<Span>,
+    /// Only look: account and decide as ever, and touch nothing.
+    pub observe: bool,
 }
 
 impl Options {
@@ -66,7 +80,23 @@ impl Options {
             hold: hold::Choice::Auto,
             attach: attach::Choice::Auto,
             bpf_stats: false,
+            step_aside: None,
+            observe: false,
         }
+    }
+}
+
+impl Options {
+    /// The same for the command line of `ackgate run`, as far as it is about the port.
+    fn as_arguments(&self) -> String {
+        let mut arguments = format!("--dev {}", self.device);
+        if !self.pac.auto {
+            arguments += &format!(" --buffer {}", self.pac.buffer);
+        }
+        if self.pac.rate_mbps > 0 {
+            arguments += &format!(" --rate {}mbit", self.pac.rate_mbps);
+        }
+        arguments
     }
 }
 
@@ -77,27 +107,6 @@ pub enum Outcome {
     Deadline,
     /// The stop descriptor became readable.
     Stopped,
-}
-
-/// The guard at one moment.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
-pub struct Snapshot {
-    /// Connections that were charged or heard within the last second.
-    pub senders: u32,
-    /// Wire bytes that released ACKs have triggered and that have not arrived.
-    pub in_flight: u64,
-    /// Wire bytes that may be in flight.
-    pub threshold: u64,
-    /// Frames held now.
-    pub held: u64,
-    /// Frames released so far, for whatever reason, after having been held.
-    pub released: u64,
-    /// Of these, because they had been held for the longest time allowed.
-    pub forced: u64,
-    /// Outgoing segments that were never held.
-    pub passed: u64,
-    /// Incoming segments.
-    pub arrivals: u64,
 }
 
 /// Microseconds that frames were held.
@@ -169,6 +178,10 @@ pub struct Summary {
     pub unacceptable: u64,
     /// Released frames that the device would not take.
     pub lost: u64,
+    /// Times that the guard stepped aside because it seemed to do harm.
+    pub stepped_aside: u64,
+    /// Times that the daemon was stopped for so long that its standby acted in its place.
+    pub rescues: u64,
     /// Wake-ups of the daemon.
     pub wakeups: u64,
     /// CPU time of the daemon, s.
@@ -179,6 +192,8 @@ pub struct Summary {
     pub bpf_ingress: Option<ProgramCost>,
     /// Cost of the egress program, when it was measured.
     pub bpf_egress: Option<ProgramCost>,
+    /// What would have been done, when nothing was ([`Options::observe`]).
+    pub observed: Option<Observation>,
 }
 
 /// A device under guard.
@@ -190,16 +205,27 @@ pub struct Guard {
     datapath: Datapath,
     attachment: Option<Attachment>,
     hold: Box<dyn Hold>,
+    /// None where nothing is touched: there is nothing to make up for.
+    standby: Option<Standby>,
+    /// Rescues that have been made up for.
+    rescues: u64,
     scheduler: Scheduler,
     sweeper: Sweeper,
+    /// Most connections that were active at once.
+    peak_active: u64,
     arrivals: Vec<Arrival>,
     hold_times: Histogram<u64>,
     next_sweep: Time,
     wakeups: u64,
     /// The budget that was asked for came before the wish was out.
     again: bool,
+    neighbours: Neighbours,
+    watchdog: Watchdog,
+    /// How long all that was released had been held together.
+    held_for: Span,
+    notices: Vec<Notice>,
     _stats: Option<sys::RunTimeStats>,
-    _claim: Claim,
+    claim: Claim,
 }
 
 impl Guard {
@@ -211,43 +237,64 @@ impl Guard {
         options.pac.validate().map_err(|error| Error::Settings(error.to_string()))?;
         let device = Device::find(&options.device)?;
         privilege::require()?;
+        device.require_up()?;
         let claim = device.claim()?;
         let clsact = options.attach.is_clsact();
         let queue = match options.hold {
+            _ if options.observe => false,
             hold::Choice::NfQueue => true,
             // Ring and redirect send what they release by a packet socket.
             hold::Choice::Auto => sys::raw_sender(device.index).is_err(),
             hold::Choice::Ring | hold::Choice::Redirect => false,
         };
-        let pair = (options.hold == hold::Choice::Redirect).then(|| Pair::new(&device)).transpose()?;
+        let redirect = options.hold == hold::Choice::Redirect && !options.observe;
+        let pair = redirect.then(|| Pair::new(&device)).transpose()?;
         let take = match &pair {
+            _ if options.observe => Take::Nothing,
             Some(pair) => Take::Redirect(pair.near),
             None if queue => Take::Queue,
             None if clsact => Take::Stolen,
             None => Take::Vanish,
         };
         let datapath = Datapath::load(&options.pac, take, false)?;
+        let rules: Rules = options.pac.clone().into();
+        let vault = Vault::new(options.pac.max_held);
+        let vault = Arc::new(vault.map_err(|source| Error::from_io("share memory with the standby process", source))?);
+        let keeper = Keeper::new(Arc::clone(&vault));
         let hold: Box<dyn Hold> = match pair {
-            Some(pair) => Box::new(Redirect::new(&device, &datapath, pair)?),
+            Some(pair) => Box::new(Redirect::new(&device, &datapath, pair, keeper)?),
             None if queue => Box::new(NfQueue::new(&device, &datapath)?),
-            None => Box::new(Ring::new(&device, &datapath)?),
+            None => Box::new(Ring::new(&device, &datapath, keeper)?),
         };
         let stats = options.bpf_stats.then(sys::RunTimeStats::enable).transpose();
         let stats = stats.map_err(|source| Error::from_io("have the kernel measure the programs", source))?;
         sys::precise_timers();
         let now = sys::now();
         datapath.shared().gate().heartbeat.set(now.0);
+        // Before there is anything to make up for, and without the links, which end with this process.
+        let standby =
+            if options.observe { None } else { Some(Standby::new(rules.clone(), &datapath, vault, hold.aid()?)?) };
         let programs = attach::Programs { ingress: datapath.ingress(), egress: datapath.egress() };
         let attachment = attach::attach(clsact, &device, programs)?;
+        let ids = (!clsact)
+            .then(|| Ok((sys::program_info(datapath.ingress())?.id, sys::program_info(datapath.egress())?.id)));
+        let ids = ids.transpose().map_err(|source| Error::from_io("ask the kernel about its BPF programs", source))?;
         Ok(Self {
-            rules: options.pac.clone().into(),
+            neighbours: Neighbours::new(&device, ids),
+            watchdog: Watchdog::new(options.step_aside.filter(|_| !options.observe), options.pac.max_hold),
+            held_for: Span::ZERO,
+            notices: Vec::new(),
+            rules,
             options,
             device,
             datapath,
             attachment: Some(attachment),
             hold,
+            standby,
+            rescues: 0,
             scheduler: Scheduler::default(),
             sweeper: Sweeper::default(),
+            peak_active: 0,
             arrivals: Vec::new(),
             // 1 us to a minute, within 1 %.
             hold_times: Histogram::new_with_bounds(1, 60_000_000, 2)
@@ -256,14 +303,14 @@ impl Guard {
             wakeups: 0,
             again: false,
             _stats: stats,
-            _claim: claim,
+            claim,
         })
     }
 
     /// Guards until `deadline` (on the monotonic clock) or until `stop` is readable.
     ///
     /// # Errors
-    /// When the device is gone.
+    /// [`Error::Gone`] when the device is, [`Error::Detached`] when the programs are; then only [`stop`](Self::stop) is left.
     pub fn run(&mut self, deadline: Time, stop: BorrowedFd<'_>) -> Result<Outcome, Error> {
         loop {
             let now = sys::now();
@@ -271,8 +318,21 @@ impl Guard {
             if now >= self.next_sweep {
                 self.next_sweep = now + sweep::PERIOD;
                 self.sweeper.sweep(&self.rules, &self.datapath, now);
+                if let Some(standby) = &mut self.standby {
+                    standby.replace(self.datapath.shared());
+                }
                 if !self.device.exists() {
-                    return Err(Error::NoSuchDevice(self.device.name.clone()));
+                    return Err(Error::Gone(self.device.name.clone()));
+                }
+                let seen = self.seen();
+                self.notices.append(&mut self.neighbours.look(seen)?);
+                let signs = self.signs();
+                if let Some(turn) = self.watchdog.look(now, signs) {
+                    if self.watchdog.is_aside() {
+                        self.let_all_go(now);
+                        self.hand_back();
+                    }
+                    self.notices.push(turn.into());
                 }
             }
             if now >= deadline {
@@ -287,7 +347,17 @@ impl Guard {
 
     /// One round: takes in what is held, lets go what may leave.
     fn work(&mut self, now: Time) {
-        let Self { options, rules, datapath, hold, scheduler, arrivals, hold_times, .. } = self;
+        if self.is_rescued() {
+            return;
+        }
+        if rescues(self.standby.as_ref()) != self.rescues {
+            self.start_again();
+        }
+        self.peak_active = self.peak_active.max(self.datapath.shared().gate().crowd.get());
+        if self.watchdog.is_aside() {
+            return self.let_all_go(now);
+        }
+        let Self { options, rules, datapath, hold, standby, scheduler, arrivals, hold_times, held_for, .. } = self;
         let shared = datapath.shared();
         self.again = false;
         shared.gate().heartbeat.set(now.0);
@@ -298,8 +368,17 @@ impl Guard {
         while let Some((action, waited)) = scheduler.poll(rules, shared, now) {
             if matches!(action, Action::Release(..) | Action::Split(..)) {
                 hold_times.saturating_record((waited.0 / 1000).max(1));
+                *held_for = *held_for + waited;
+            }
+            if rescues(standby.as_ref()) != self.rescues {
+                hold.withdraw();
+                return;
             }
             carry_out(action, hold.as_mut());
+        }
+        if rescues(standby.as_ref()) != self.rescues {
+            hold.withdraw();
+            return;
         }
         hold.flush();
         let gate = shared.gate();
@@ -311,8 +390,41 @@ impl Guard {
         }
     }
 
+    /// This process did not run for so long that the standby has acted in its place: all that was held has left.
+    fn start_again(&mut self) {
+        let Self { rules, datapath, hold, standby, scheduler, arrivals, .. } = self;
+        tracing::warn!("this process was stopped for more than {STALE}; all that was held has left meanwhile");
+        self.rescues = rescues(standby.as_ref());
+        let shared = datapath.shared();
+        hold.withdraw();
+        hold.collect(arrivals);
+        for arrival in arrivals.drain(..) {
+            scheduler.enqueue(rules, shared, arrival.flow, arrival.packet, arrival.out, arrival.time);
+        }
+        scheduler.abandon(shared);
+        while let Some((action, _)) = scheduler.poll(rules, shared, sys::now()) {
+            carry_out(action, hold.as_mut());
+        }
+        hold.flush();
+    }
+
+    /// Whether the standby acts in this process's place.
+    fn is_rescued(&self) -> bool {
+        self.standby.as_ref().is_some_and(Standby::is_rescuing)
+    }
+
+    /// Every window is TCP's own again, and the peers are told so.
+    fn hand_back(&self) {
+        if let Some(standby) = &self.standby {
+            standby.hand_back(self.datapath.shared());
+        }
+    }
+
     /// When to wake up although nobody calls.
     fn wake_time(&self, now: Time) -> Time {
+        if self.is_rescued() {
+            return now + RESCUE;
+        }
         let unread = self.datapath.shared().gate().held.get() > self.scheduler.held() as u64;
         let soon = if self.again {
             now
@@ -334,10 +446,44 @@ impl Guard {
         Ok(stopped)
     }
 
+    /// What tells whether guarding does harm.
+    fn signs(&self) -> Signs {
+        let gate = self.datapath.shared().gate();
+        let stats = self.scheduler.stats();
+        let given = self.options.pac.rate_mbps * 125_000;
+        Signs {
+            released: all_released(&stats),
+            forced: stats.forced,
+            held_for: self.held_for,
+            bytes: gate.bytes.get(),
+            // Measured in bytes per 2^20 ns.
+            link: if given > 0 { given } else { (gate.measured.get() * 1_000_000_000) >> 20 },
+        }
+    }
+
+    /// What the packet path has counted of TCP and the rest.
+    fn seen(&self) -> Seen {
+        let shared = self.datapath.shared();
+        let (gate, books) = (shared.gate(), shared.books());
+        Seen {
+            arrivals: gate.arrivals.get(),
+            departures: gate.passed.get()
+                + gate.thinned.get()
+                + gate.held.get()
+                + all_released(&self.scheduler.stats()),
+            other: books.not_tcp.get() + books.fragments.get() + books.malformed.get() + books.authenticated.get(),
+        }
+    }
+
+    /// What the operator should know and has not been told: to be asked for after every [`run`](Self::run).
+    pub fn notices(&mut self) -> Vec<Notice> {
+        std::mem::take(&mut self.notices)
+    }
+
     /// The hold back-end in use.
     #[must_use]
     pub fn back_end(&self) -> &'static str {
-        self.hold.name()
+        if self.options.observe { "none" } else { self.hold.name() }
     }
 
     /// How things stand.
@@ -346,16 +492,38 @@ impl Guard {
         let shared = self.datapath.shared();
         let gate = shared.gate();
         let stats = self.scheduler.stats();
+        let books = shared.books();
+        // Where nothing is touched, nothing has been left out or lowered.
+        let done = |count: u64| if self.options.observe { 0 } else { count };
         Snapshot {
-            senders: sweep::active(shared, sys::now(), ACTIVE),
+            senders: u64::from(sweep::active(shared, sys::now(), ACTIVE)),
             in_flight: decision::in_flight(&self.rules, gate),
             threshold: gate.threshold.get(),
             held: gate.held.get(),
             released: all_released(&stats),
             forced: stats.forced,
             passed: gate.passed.get(),
+            thinned: done(gate.thinned.get()),
+            rewritten: done(gate.rewritten.get()),
             arrivals: gate.arrivals.get(),
+            lost_segments: gate.lost.get(),
+            would_hold: books.would_hold.get(),
+            mean_rtt_us: gate.mean_rtt.get() / 1000,
+            unguarded: books.unguarded.get(),
+            overflow: books.overflow.get(),
+            lost: self.hold.lost(),
+            unacceptable: gate.unacceptable.get(),
+            stepped_aside: self.watchdog.times(),
+            rescues: self.rescues,
         }
+    }
+
+    /// The socket that claims the device, for whoever answers questions on it ([`crate::status`]).
+    ///
+    /// # Errors
+    /// When there are no descriptors left.
+    pub fn claim_socket(&self) -> std::io::Result<UnixListener> {
+        self.claim.socket()
     }
 
     /// Takes the guard off the device and tells what it did.
@@ -366,8 +534,13 @@ impl Guard {
         let (gate, books, stats) = (shared.gate(), shared.books(), self.scheduler.stats());
         let quantile = |q| if self.hold_times.is_empty() { 0 } else { self.hold_times.value_at_quantile(q) };
         let (daemon_cpu_s, peak_rss_kb) = sys::usage();
+        let observed = self
+            .options
+            .observe
+            .then(|| Observation::read(gate, books, self.peak_active, &self.options.as_arguments()));
+        let done = |count: u64| if observed.is_some() { 0 } else { count };
         Summary {
-            hold: self.hold.name(),
+            hold: self.back_end(),
             held_max: stats.held_max,
             hold_us: HoldTimes { p50: quantile(0.5), p99: quantile(0.99), max: self.hold_times.max() },
             released: all_released(&stats),
@@ -376,7 +549,7 @@ impl Guard {
             split: stats.split,
             discarded: stats.discarded,
             passed: gate.passed.get(),
-            thinned: gate.thinned.get(),
+            thinned: done(gate.thinned.get()),
             arrivals: gate.arrivals.get(),
             corrections: gate.corrections.get(),
             voided: gate.voided.get(),
@@ -387,14 +560,17 @@ impl Guard {
             fragments: books.fragments.get(),
             malformed: books.malformed.get(),
             authenticated: books.authenticated.get(),
-            rewritten: gate.rewritten.get(),
+            rewritten: done(gate.rewritten.get()),
             unacceptable: gate.unacceptable.get(),
             lost: self.hold.lost(),
+            stepped_aside: self.watchdog.times(),
+            rescues: self.rescues,
             wakeups: self.wakeups,
             daemon_cpu_s,
             peak_rss_kb,
             bpf_ingress: cost(self.datapath.ingress()),
             bpf_egress: cost(self.datapath.egress()),
+            observed,
         }
     }
 
@@ -402,10 +578,14 @@ impl Guard {
         if self.attachment.is_none() {
             return;
         }
-        let gate = self.datapath.shared().gate();
-        gate.heartbeat.set(0);
+        self.datapath.shared().gate().heartbeat.set(0);
         self.attachment = None;
-        let now = sys::now();
+        self.let_all_go(sys::now());
+    }
+
+    /// Nothing is held any more: what is, leaves.
+    fn let_all_go(&mut self, now: Time) {
+        self.datapath.shared().gate().heartbeat.set(0);
         self.hold.collect(&mut self.arrivals);
         let shared = self.datapath.shared();
         for arrival in self.arrivals.drain(..) {
@@ -416,6 +596,7 @@ impl Guard {
             carry_out(action, self.hold.as_mut());
         }
         self.hold.flush();
+        self.hand_back();
     }
 }
 
@@ -423,6 +604,11 @@ impl Drop for Guard {
     fn drop(&mut self) {
         self.shut_down();
     }
+}
+
+/// Times that the standby has acted.
+fn rescues(standby: Option<&Standby>) -> u64 {
+    standby.map_or(0, Standby::rescues)
 }
 
 fn carry_out(action: Action, hold: &mut dyn Hold) {

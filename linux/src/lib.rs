@@ -24,17 +24,26 @@ pub mod guard;
 pub mod hold;
 pub mod host;
 pub mod load;
+pub mod neighbours;
+pub mod observe;
 pub mod privilege;
 pub mod route;
 pub mod rto;
 pub mod shared;
+pub mod statistics;
+pub mod status;
+pub mod watch;
+pub mod watchdog;
 
 mod emitter;
 mod frames;
 mod limits;
+mod qdisc;
 mod skel;
+mod standby;
 mod sweep;
 mod sys;
+mod watch_skel;
 
 #[cfg(test)]
 mod differential;
@@ -42,6 +51,8 @@ mod differential;
 mod fixtures;
 
 pub use error::Error;
-pub use guard::{Guard, Options, Outcome, Snapshot, Summary};
+pub use guard::{Guard, Options, Outcome, Summary};
 pub use host::Host;
-pub use sys::now;
+pub use neighbours::Notice;
+pub use statistics::Snapshot;
+pub use sys::{cpu_seconds, now};

@@ -35,6 +35,8 @@ pub struct Books {
     pub malformed: U64,
     /// Segments signed by TCP-MD5 or TCP-AO, which pass.
     pub authenticated: U64,
+    /// Segments that would have been held, had anything been taken ([`crate::datapath::Take::Nothing`]).
+    pub would_hold: U64,
 }
 
 /// Memory of a BPF array map.
@@ -45,6 +47,7 @@ pub(crate) struct Mapping {
 }
 
 impl Mapping {
+    /// The first `length` bytes of the map.
     pub(crate) fn new(map: &impl AsFd, length: usize) -> io::Result<Self> {
         let length = NonZeroUsize::new(length).ok_or(io::ErrorKind::InvalidInput)?;
         let protection = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
@@ -53,7 +56,7 @@ impl Mapping {
         Ok(Self { start: start.cast(), length })
     }
 
-    /// Where a value lies that begins `offset` bytes into the map.
+    /// Where a `T` lies, `offset` bytes from the start, all of it within the mapping.
     pub(crate) fn as_ptr<T>(&self, offset: usize) -> *const T {
         debug_assert!(offset + size_of::<T>() <= self.length.get());
         // SAFETY: the callers' offsets lie within the mapping.
@@ -80,16 +83,23 @@ unsafe impl Sync for Mapping {}
 pub struct Shared {
     variables: Mapping,
     flows: Mapping,
+    links: Mapping,
     keys: Arc<Keys>,
 }
 
 impl Shared {
     /// Maps the programs' variables, their flow states and the keys of those.
-    pub(crate) fn new(variables: &impl AsFd, flows: &impl AsFd, keys: &impl AsFd) -> io::Result<Self> {
+    pub(crate) fn new(
+        variables: &impl AsFd,
+        flows: &impl AsFd,
+        keys: &impl AsFd,
+        links: &impl AsFd,
+    ) -> io::Result<Self> {
         let entries = MAX_FLOWS as usize;
         Ok(Self {
             variables: Mapping::new(variables, size_of::<types::bss>())?,
             flows: Mapping::new(flows, entries * size_of::<Flow>())?,
+            links: Mapping::new(links, entries * size_of::<types::link>())?,
             keys: Arc::new(Keys(Mapping::new(keys, entries * size_of::<FlowKey>())?)),
         })
     }
@@ -113,6 +123,17 @@ impl Shared {
     #[must_use]
     pub fn key(&self, id: FlowId) -> Option<FlowKey> {
         self.keys.key(id)
+    }
+
+    /// How the entry's frames begin, as `struct link` has it; zeroes where nobody has needed to know yet.
+    pub(crate) fn link(&self, id: FlowId) -> Option<types::link> {
+        if id.0 >= MAX_FLOWS {
+            return None;
+        }
+        let at = self.links.as_ptr::<types::link>(id.0 as usize * size_of::<types::link>());
+        // SAFETY: the entry lies within the mapping and holds plain integers, valid whatever they are. A connection's link
+        // changes when its neighbour does; half of each would be a frame for nobody.
+        Some(unsafe { at.read_volatile() })
     }
 
     /// The addresses, for whoever needs nothing else.
@@ -181,7 +202,19 @@ mod tests {
         // Made from one header, but by two compilers.
         assert_eq!(size_of::<Gate>(), size_of::<types::gate>());
         assert_eq!(size_of::<Flow>(), size_of::<types::flow>());
-        same_layout!(Books, types::books, fresh, unguarded, overflow, not_tcp, fragments, malformed, authenticated);
+        same_layout!(
+            Books,
+            types::books,
+            fresh,
+            unguarded,
+            overflow,
+            not_tcp,
+            fragments,
+            malformed,
+            authenticated,
+            would_hold
+        );
         assert_eq!(size_of::<FlowKey>(), 40, "struct flow_key");
+        assert_eq!(size_of::<types::link>() % 8, 0, "entries of an array map stand at multiples of 8 bytes");
     }
 }

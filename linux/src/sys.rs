@@ -1,5 +1,8 @@
 //! The few system calls that no crate wraps, each behind a safe function.
 
+pub(crate) mod interface;
+pub(crate) mod tcx;
+
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
@@ -23,17 +26,6 @@ pub fn now() -> Time {
 pub(crate) enum Side {
     Ingress,
     Egress,
-}
-
-/// Attaches a program to a device by a tcx link (Linux 6.6): closing the link detaches it.
-pub(crate) fn link_tcx(program: BorrowedFd<'_>, ifindex: i32, side: Side) -> io::Result<OwnedFd> {
-    let point = match side {
-        Side::Ingress => libbpf_sys::BPF_TCX_INGRESS,
-        Side::Egress => libbpf_sys::BPF_TCX_EGRESS,
-    };
-    // SAFETY: plain integers and a null pointer, which stands for default options.
-    let fd = unsafe { libbpf_sys::bpf_link_create(program.as_raw_fd(), ifindex, point, std::ptr::null()) };
-    owned(fd)
 }
 
 /// Loads a tc program that passes every packet on: `r0 = -1; exit`.
@@ -63,30 +55,6 @@ fn owned(fd: RawFd) -> io::Result<OwnedFd> {
     }
     // SAFETY: the kernel has just given us this descriptor; nobody else knows it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
-}
-
-/// Hardware type of an interface (`ARPHRD_*`).
-pub(crate) fn hardware_type(name: &str) -> io::Result<u16> {
-    let socket = nix::sys::socket::socket(
-        nix::sys::socket::AddressFamily::Inet,
-        nix::sys::socket::SockType::Datagram,
-        nix::sys::socket::SockFlag::SOCK_CLOEXEC,
-        None,
-    )?;
-    // SAFETY: an all-zero ifreq is valid.
-    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
-    if name.len() >= request.ifr_name.len() {
-        return Err(io::Error::from_raw_os_error(libc::ENODEV));
-    }
-    for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
-        *to = from.cast_signed();
-    }
-    // SAFETY: the request is an ifreq with a terminated name, as SIOCGIFHWADDR wants it.
-    if unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFHWADDR, &raw mut request) } < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: SIOCGIFHWADDR has filled in this member of the union.
-    Ok(unsafe { request.ifr_ifru.ifru_hwaddr.sa_family })
 }
 
 /// Lets this thread's timers fire when they are due rather than up to 50 us later.
@@ -185,6 +153,24 @@ pub(crate) fn send_frames(socket: &OwnedFd, frames: &[Vec<u8>]) -> io::Result<us
     usize::try_from(sent).map_err(|_| io::Error::last_os_error())
 }
 
+/// Sends one frame.
+pub(crate) fn send_frame(socket: &OwnedFd, frame: &[u8]) -> io::Result<()> {
+    let sent = nix::sys::socket::send(socket.as_raw_fd(), frame, nix::sys::socket::MsgFlags::MSG_DONTWAIT);
+    sent.map(drop).map_err(io::Error::from)
+}
+
+/// Closes the descriptors from `first` to `last`, whatever they are.
+pub(crate) fn close_range(first: RawFd, last: RawFd) {
+    // SAFETY: plain integers; the caller knows that nothing uses these descriptors any more.
+    unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) };
+}
+
+/// The name that `ps` shows.
+pub(crate) fn name_this_process(name: &std::ffi::CStr) {
+    // SAFETY: a terminated string, alive during the call.
+    unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr()) };
+}
+
 /// Frames that one [`receive_frames`] takes at most, and bytes of each.
 pub(crate) const RECEIVE_BATCH: usize = 64;
 pub(crate) const RECEIVE_BYTES: usize = 1536;
@@ -266,6 +252,12 @@ pub(crate) fn run_time(program: BorrowedFd<'_>) -> io::Result<(u64, u64)> {
 pub(crate) fn kernel_release() -> String {
     let name = nix::sys::utsname::uname();
     name.map_or_else(|_| "of unknown release".to_owned(), |name| name.release().to_string_lossy().into_owned())
+}
+
+/// CPU time of this process so far, s.
+#[must_use]
+pub fn cpu_seconds() -> f64 {
+    usage().0
 }
 
 /// CPU time of this process in seconds, and its peak memory in KiB.

@@ -2,11 +2,12 @@
 //! over time. Each curve is one run, with the scenario's own seed.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::AtomicBool;
 
 use ackgate_control::units::Time;
-use ackgate_sim::observer::{Interface, InterfaceKind, Nobody, Observer, Packet, Point, Way};
+use ackgate_sim::observer::{Interface, InterfaceKind, Observer, Packet, Point, Until, Way};
 use ackgate_sim::sweep;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::experiment::Scale;
 
@@ -101,11 +102,11 @@ impl View {
     /// Runs one point and takes from it what is drawn.
     ///
     /// # Errors
-    /// When the simulation fails.
-    pub fn look(&self, point: &sweep::Point) -> Result<Vec<Curve>, ackgate_sim::Error> {
+    /// When the simulation fails, or `stop` ends it.
+    pub fn look(&self, point: &sweep::Point, stop: &AtomicBool) -> Result<Vec<Curve>, ackgate_sim::Error> {
         match self {
             Self::Distribution { of, .. } => {
-                let all = ackgate_sim::run(&point.scenario, &mut Nobody)?.distributions;
+                let all = ackgate_sim::run(&point.scenario, &mut Until(stop))?.distributions;
                 let points = match of {
                     Sampled::RttUs => all.rtt_us,
                     Sampled::FlowMs => all.flow_ms,
@@ -114,16 +115,16 @@ impl View {
                 Ok(vec![Curve { name: String::new(), points, events: false }])
             }
             Self::Course { of, bin_ms, span_ms, .. } => {
-                let mut recorder = Recorder::new(*of, *bin_ms);
-                ackgate_sim::run(&point.scenario, &mut recorder)?;
-                Ok(recorder.curves(span_ms.unwrap_or((0.0, f64::INFINITY))))
+                let mut observer = (Until(stop), Recorder::new(*of, *bin_ms));
+                ackgate_sim::run(&point.scenario, &mut observer)?;
+                Ok(observer.1.curves(span_ms.unwrap_or((0.0, f64::INFINITY))))
             }
         }
     }
 }
 
 /// One curve of a view.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Curve {
     /// What it is beside the name of its series; may be empty.
     pub name: String,
@@ -218,6 +219,7 @@ impl Observer for Recorder {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ackgate_sim::observer::Nobody;
     use ackgate_sim::scenario::Document;
     use ackgate_sim::sweep::Plan;
 
@@ -234,7 +236,9 @@ mod tests {
     fn flows_that_come_one_after_the_other_have_their_own_courses() {
         let text =
             "senders = 2\ntime_limit = \"400ms\"\nworkload = { kind = \"long\", start = \"0\", stagger = \"200ms\" }";
-        let curves = course(Flowing::ConnectionMbps, Some((0.0, 400.0))).look(&point(text)).expect("it runs");
+        let curves = course(Flowing::ConnectionMbps, Some((0.0, 400.0)))
+            .look(&point(text), &AtomicBool::new(false))
+            .expect("it runs");
         let names: Vec<&str> = curves.iter().map(|curve| curve.name.as_str()).collect();
         assert_eq!(names, ["flow 1", "flow 2"]);
         let at = |curve: usize, ms: f64| {
@@ -247,7 +251,8 @@ mod tests {
     #[test]
     fn the_bottleneck_idles_while_one_flow_waits_for_its_timer() {
         let text = "senders = 64\nrounds = 1\nworkload.connections = \"fresh\"";
-        let curves = course(Flowing::BottleneckMbps, None).look(&point(text)).expect("it runs");
+        let curves =
+            course(Flowing::BottleneckMbps, None).look(&point(text), &AtomicBool::new(false)).expect("it runs");
         let (link, timeouts) = (&curves[0], &curves[1]);
         assert!(timeouts.events && !timeouts.points.is_empty());
         assert!(timeouts.points[0].0 > 190.0, "RTOmin is 200 ms: {:?}", timeouts.points);
@@ -259,7 +264,7 @@ mod tests {
         let point = point("senders = 8\nrounds = 2");
         let (label, series, set) = (String::new(), Vec::new(), Vec::new());
         let view = View::Distribution { of: Sampled::FlowMs, label, scale: Scale::Linear, x: 8.0, series, set };
-        let curves = view.look(&point).expect("it runs");
+        let curves = view.look(&point, &AtomicBool::new(false)).expect("it runs");
         let report = ackgate_sim::run(&point.scenario, &mut Nobody).expect("it runs");
         let (value, share) = *curves[0].points.last().expect("there are flows");
         assert!((value - report.flow_ms.max).abs() < 1e-6 && share == 1.0);

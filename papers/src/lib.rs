@@ -2,7 +2,8 @@
 //!
 //! One TOML file in `papers/experiments/` for each figure or table: [`experiment`] says what stands in it, [`catalogue`]
 //! finds it, [`hosts`] says what the paper's machines or simulator were. [`run`] simulates the sweep, [`judge`] holds each
-//! claim against the figures, [`inside`] looks into single runs, [`report`] shows the outcome.
+//! claim against the figures, [`inside`] looks into single runs, [`report`] shows the outcome; [`reproduction`] spreads the
+//! runs over many machines.
 
 pub mod catalogue;
 pub mod experiment;
@@ -12,4 +13,5 @@ pub mod hosts;
 pub mod inside;
 pub mod judge;
 pub mod report;
+pub mod reproduction;
 pub mod run;

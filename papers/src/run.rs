@@ -21,8 +21,6 @@ pub struct Options {
     pub out: PathBuf,
     /// Threads; 0 for one on each core.
     pub jobs: usize,
-    /// Whether the experiments were read as quick ones; for the report's heading.
-    pub quick: bool,
     /// Ends everything when it is set; rows that are there by then are kept.
     pub stop: Arc<AtomicBool>,
 }
@@ -94,7 +92,7 @@ pub fn work(experiment: &Experiment) -> u128 {
 /// # Errors
 /// When a simulation fails, a file cannot be written, or the CSV file is of something else.
 pub fn run(experiment: Experiment, options: &Options, progress: impl Fn(u128) + Sync) -> Result<Outcome, RunError> {
-    fs::create_dir_all(&options.out).map_err(|error| file(&options.out, error))?;
+    make_folder(&options.out)?;
     let id = experiment.id.clone();
     let failed = |error| RunError::Sweep { id: id.clone(), error };
     let csv = options.out.join(format!("{id}.csv"));
@@ -112,14 +110,24 @@ pub fn run(experiment: Experiment, options: &Options, progress: impl Fn(u128) + 
             Stop::Simulation { point, error } => RunError::Simulation { id: id.clone(), point, error },
         },
     )?;
-    let figures = Figures::new(&experiment, &output);
-    let judgements = experiment.claims.iter().map(|claim| claim.judge.judge(&experiment, &figures)).collect();
     let insides = look(&experiment, options, &progress)?;
+    finish(experiment, &output, insides, &options.out)
+}
+
+/// Judges an experiment of which all runs are done, and writes its drawing and what its views show.
+pub(crate) fn finish(
+    experiment: Experiment,
+    output: &Output,
+    insides: Vec<Vec<inside::Curve>>,
+    out: &Path,
+) -> Result<Outcome, RunError> {
+    let figures = Figures::new(&experiment, output);
+    let judgements = experiment.claims.iter().map(|claim| claim.judge.judge(&experiment, &figures)).collect();
     if !insides.is_empty() {
-        write(&options.out.join(format!("{id}.views.csv")), &report::views(&experiment, &insides))?;
+        write(&out.join(format!("{}.views.csv", experiment.id)), &report::views(&experiment, &insides))?;
     }
     let svg = report::drawing(&experiment, &figures, &insides);
-    write(&options.out.join(format!("{id}.svg")), &svg)?;
+    write(&out.join(format!("{}.svg", experiment.id)), &svg)?;
     Ok(Outcome { experiment, figures, judgements, insides, svg })
 }
 
@@ -135,7 +143,7 @@ fn look(
     let place = |point: &sweep::Point| points.iter().position(|known| std::ptr::eq(*known, point));
     let run = |point: &sweep::Point| {
         let index = place(point).expect("it is one of them");
-        let curves = experiment.views[experiment.looks[index].view].look(point);
+        let curves = experiment.views[experiment.looks[index].view].look(point, &options.stop);
         curves.map(|curves| (index, curves)).map_err(|error| RunError::Simulation {
             id: experiment.id.clone(),
             point: format!("view {}", experiment.looks[index].view + 1),
@@ -150,13 +158,19 @@ fn look(
     Ok(insides)
 }
 
-/// Writes the report page and `results.json`.
+/// Writes the report page and `results.json`. `quick` is whether the experiments were read as quick ones, for the
+/// page's heading.
 ///
 /// # Errors
 /// When a file cannot be written.
-pub fn conclude(outcomes: &[Outcome], options: &Options) -> Result<(), RunError> {
-    write(&options.out.join("results.json"), &report::json(outcomes))?;
-    write(&options.out.join("report.html"), &report::page(outcomes, options.quick))
+pub fn conclude(outcomes: &[Outcome], out: &Path, quick: bool) -> Result<(), RunError> {
+    write(&out.join("results.json"), &report::json(outcomes))?;
+    write(&out.join("report.html"), &report::page(outcomes, quick))
+}
+
+/// Makes the folder for all files, if it is not there.
+pub(crate) fn make_folder(out: &Path) -> Result<(), RunError> {
+    fs::create_dir_all(out).map_err(|error| file(out, error))
 }
 
 /// Writes a text file whole.

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use ackgate_papers::headlines::board::Board;
 use ackgate_papers::headlines::book::Book;
 use ackgate_papers::headlines::report::{self, Circumstances};
 use ackgate_papers::headlines::run::{Options, run};
@@ -127,4 +128,39 @@ fn a_book_from_file_to_report() {
     let again = run(book(), &options, &|_, _, all| assert_eq!(all, 0)).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(std::fs::read(folder.path().join("runs.jsonl")).expect("it is there"), runs);
     assert_eq!(report::json(&again, &how), report::json(&outcomes, &how));
+}
+
+#[test]
+fn what_is_lacking_comes_in_stages_and_is_what_a_run_adds() {
+    let folder = tempfile::tempdir().expect("there is room");
+    let options = |quick| Options {
+        out: folder.path().to_owned(),
+        jobs: 0,
+        quick,
+        alternatives: false,
+        ids: vec!["pac-h1".into()],
+        build: "test".into(),
+    };
+    let book = |accepted: &str| {
+        let part =
+            format!("{{ name = \"b\", of = \"G(star.none, 64)\", accepted = \"{accepted}\", unit = \"Mb/s\" }}]\ndir");
+        let text = SMALL.replacen("]\ndir", &format!(", {part}"), 1);
+        vec![Book::parse("small.toml", &text).unwrap_or_else(|error| panic!("{error}"))]
+    };
+    let next = |accepted: &str, quick| Board::next(&book(accepted), &options(quick)).expect("it can be told").all();
+    let lines = || std::fs::read_to_string(folder.path().join("runs.jsonl")).expect("it is there").lines().count();
+
+    assert_eq!((next("> 1", false).len(), lines()), (30, 0), "three points with ten seeds");
+    let outcomes = run(book("> 1"), &options(true), &|_, _, _| {}).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(lines(), 30);
+    assert!(next("> 1", true).is_empty());
+    let judgement = outcomes.papers[0].judged[0].judgement.as_ref().expect("it is judged");
+    let value = judgement.parts[1].findings[0].measured.value;
+    // A limit in the middle of the interval cannot be told from it with ten seeds.
+    let limit = format!("> {value}");
+    let wanted = next(&limit, false);
+    assert!(wanted.len() >= 30 && wanted.iter().all(|point| point.scenario.seed > 10), "{}", wanted.len());
+    run(book(&limit), &options(false), &|_, _, _| {}).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(lines(), 30 + wanted.len());
+    assert!(next(&limit, false).is_empty());
 }

@@ -10,7 +10,7 @@ const QUICKEST: [&str; 9] =
 #[test]
 fn the_quickest_experiments_keep_their_verdicts() {
     let folder = tempfile::tempdir().expect("a temporary folder can be made");
-    let options = Options { out: folder.path().to_path_buf(), jobs: 0, quick: true, stop: std::sync::Arc::default() };
+    let options = Options { out: folder.path().to_path_buf(), jobs: 0, stop: std::sync::Arc::default() };
     let names = QUICKEST.map(String::from);
     let mut table = String::new();
     for experiment in catalogue::load(&names, true).expect("all files are right") {

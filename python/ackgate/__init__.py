@@ -51,6 +51,9 @@ __all__ = [
     "to_toml",
 ]
 
+_MOST_THREADS = 65_536
+_MOST_TASKS = 1_000_000
+
 
 def run(
     scenario: ScenarioLike,
@@ -80,7 +83,16 @@ def run(
     understood = understand(scenario, changes)
     if scheme is None:
         return Result(_native.run(understood, flows, series))
-    return Result(_native.run_with(understood, scheme, flows, series))
+
+    def make(receiver: int) -> Scheme:
+        made = scheme(receiver)
+        if not isinstance(made, Scheme):
+            raise TypeError(f"scheme({receiver}) made {made!r}: expected an object of a class derived from ackgate.Scheme")
+        return made
+
+    if not callable(scheme):
+        raise TypeError(f"scheme is {scheme!r}: expected a class derived from ackgate.Scheme, or a function that makes one")
+    return Result(_native.run_with(understood, make, flows, series))
 
 
 def flows(
@@ -135,31 +147,68 @@ def sweep(
         RunError: A run has no result.
     """
     understood = understand(scenario, changes)
-    varied: list[tuple[str, str | list[str]]] = [
-        (key, values if isinstance(values, str) else [toml(value, key) if not isinstance(value, str) else value for value in values])
-        for key, values in vary.items()
-    ]
+    varied = [_varied(key, values) for key, values in vary.items()]
+    _check_number("seeds", seeds, 2**32 - 1)
+    _check_number("threads", threads, _MOST_THREADS)
+    _check_number("tasks", tasks, _MOST_TASKS)
     if engine is None:
-        if folder is not None or tasks or engine_options:
-            raise SweepError("folder, tasks and engine_options are for an engine: say which, such as engine=\"ray\"")
+        _without_engine(folder, tasks, engine_options)
         with bar(progress, "sweep") as update:
             return Sweep(_native.sweep(understood, varied, seeds, threads, None if out is None else Path(out), update))
-    if engine != "ray":
-        raise SweepError(f"engine {engine!r} is not known: None or \"ray\"; for Slurm: ackgate sim sweep --on slurm")
-    if folder is None or out is not None:
+    if out is not None:
         raise SweepError("an engine keeps its rows in a folder: say folder=..., not out=...")
+    work = _native.Work.sweep(understood, varied, seeds)
+    return Sweep(_on_engine(engine, work, folder, tasks, threads, engine_options, progress, "sweep").collect())
+
+
+def _varied(key: str, values: str | Iterable[Any]) -> tuple[str, str | list[str]]:
+    """A key and its values: text as it is, each other value as TOML writes it."""
+    if not isinstance(key, str):
+        raise SweepError(f"vary: key {key!r} is not a string")
+    if isinstance(values, str):
+        return key, values
+    if not isinstance(values, Iterable):
+        raise SweepError(f"vary {key}: {values!r} is neither a list nor text such as \"1,2,4..256\"")
+    return key, [value if isinstance(value, str) else toml(value, key) for value in values]
+
+
+def _check_number(name: str, number: int, most: int) -> None:
+    if not isinstance(number, int) or not 0 <= number <= most:
+        raise SweepError(f"{name} = {number!r}: must be a whole number from 0 to {most}")
+
+
+def _without_engine(folder: object, tasks: int, options: object) -> None:
+    if folder is not None or tasks or options:
+        raise SweepError('folder, tasks and engine_options are for an engine: say which, such as engine="ray"')
+
+
+def _on_engine(
+    engine: str,
+    work: _native.Work,
+    folder: str | os.PathLike[str] | None,
+    tasks: int,
+    threads: int,
+    options: Mapping[str, Any] | None,
+    progress: Progress,
+    what: str,
+) -> _native.Folder:
+    """Runs what is missing of some work in its folder, which is made when it is not there."""
+    if engine != "ray":
+        raise SweepError(f'engine {engine!r} is not known: None or "ray"; for Slurm: the program\'s --on slurm')
+    if folder is None:
+        raise SweepError("an engine keeps its rows in a folder: say folder=...")
     from . import _ray
 
     place = Path(folder)
     if (place / "plan.json").exists():
         opened = _native.Folder.open(place)
-        if not opened.same(understood, varied, seeds):
-            raise SweepError(f"{place} holds another sweep: choose another folder")
+        if not opened.same(work):
+            raise SweepError(f"{place} holds other work than this {what}: choose another folder")
     else:
-        opened = _native.Folder.create(place, understood, varied, seeds, tasks)
-    with bar(progress, "sweep on Ray") as update:
-        _ray.run(opened, update, max(threads, 1), dict(engine_options or {}))
-    return Sweep(opened.collect())
+        opened = _native.Folder.create(place, work, tasks)
+    with bar(progress, f"{what} on Ray") as update:
+        _ray.run(opened, update, max(threads, 1), dict(options or {}))
+    return opened
 
 
 def collect(folder: str | os.PathLike[str]) -> Sweep:
@@ -177,23 +226,39 @@ def reproduce(
     out: str | os.PathLike[str],
     quick: bool = True,
     threads: int = 0,
+    engine: str | None = None,
+    folder: str | os.PathLike[str] | None = None,
+    tasks: int = 0,
+    engine_options: Mapping[str, Any] | None = None,
     progress: Progress = True,
 ) -> Reproduction:
     """Runs the papers' experiments, all when none is named, and holds their claims against what came out.
 
     Args:
         ids: Names such as ``"PAC-F13"``; `experiments` lists them.
-        out: Folder for the report, figures and numbers; what is complete there is not run again.
+        out: Folder for the report, figures and numbers; what is complete there is not run again (without an engine).
         quick: Fewer seeds and points.
-        threads: 0 for one on each core.
+        threads: 0 for one on each core; with an engine, of each task (0 for one).
+        engine: None to run here; ``"ray"`` as for `sweep`. The files are the same bytes.
+        folder: With an engine: where plan and rows are kept. The same call goes on with what is missing.
+        tasks: With an engine: tasks at most; 0 for as many as the longest run allows.
+        engine_options: As for `sweep`.
         progress: As for `sweep`.
 
     Raises:
-        SweepError: There is no such experiment, or the folder holds something else.
+        SweepError: There is no such experiment, or a folder holds something else.
+        RunError: A run has no result.
     """
-    folder = Path(out)
-    with bar(progress, "reproduce") as update:
-        return Reproduction(_native.reproduce(list(ids), folder, quick, threads, update), folder)
+    place = Path(out)
+    _check_number("threads", threads, _MOST_THREADS)
+    _check_number("tasks", tasks, _MOST_TASKS)
+    if engine is None:
+        _without_engine(folder, tasks, engine_options)
+        with bar(progress, "reproduce") as update:
+            return Reproduction(_native.reproduce(list(ids), place, quick, threads, update), place)
+    work = _native.Work.reproduction(list(ids), quick)
+    done = _on_engine(engine, work, folder, tasks, threads, engine_options, progress, "reproduce")
+    return Reproduction(done.report(place), place)
 
 
 def experiments() -> dict[str, str]:

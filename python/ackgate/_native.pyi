@@ -4,6 +4,25 @@ from collections.abc import Callable
 from os import PathLike
 from typing import Any, final
 
+__all__ = [
+    "BUILD",
+    "FlowStream",
+    "Folder",
+    "Outcome",
+    "Rows",
+    "Scenario",
+    "Segment",
+    "Table",
+    "Work",
+    "experiments",
+    "keys",
+    "reproduce",
+    "run",
+    "run_task",
+    "run_with",
+    "sweep",
+]
+
 BUILD: str
 
 @final
@@ -115,28 +134,31 @@ class Rows:
     def keys(self) -> list[str]: ...
 
 @final
-class Folder:
-    """A sweep in a folder, cut into tasks."""
+class Work:
+    """What can be cut into tasks."""
 
     @staticmethod
-    def create(
-        path: str | PathLike[str],
-        scenario: Scenario,
-        vary: list[tuple[str, str | list[str]]],
-        seeds: int,
-        tasks: int,
-    ) -> Folder: ...
+    def sweep(scenario: Scenario, vary: list[tuple[str, str | list[str]]], seeds: int) -> Work: ...
+    @staticmethod
+    def reproduction(ids: list[str], quick: bool) -> Work: ...
+
+@final
+class Folder:
+    """Work that was cut into tasks, in a folder."""
+
+    @staticmethod
+    def create(path: str | PathLike[str], work: Work, tasks: int) -> Folder: ...
     @staticmethod
     def open(path: str | PathLike[str]) -> Folder: ...
-    def same(self, scenario: Scenario, vary: list[tuple[str, str | list[str]]], seeds: int) -> bool: ...
+    def same(self, work: Work) -> bool: ...
     def plan(self) -> str: ...
     @property
     def tasks(self) -> int: ...
     def status(self) -> tuple[int, int, list[int]]: ...
     def done(self, task: int) -> list[int]: ...
     def keep(self, task: int, lines: str) -> None: ...
-    def run(self, task: int, threads: int) -> int: ...
     def collect(self) -> Rows: ...
+    def report(self, out: str | PathLike[str]) -> str: ...
 
 def experiments() -> list[tuple[str, str]]: ...
 def reproduce(

@@ -31,7 +31,7 @@ def run(folder: _native.Folder, update: Callable[[int, int], None], threads: int
     if started:
         # A Ray of our own, if no cluster's address is given (RAY_ADDRESS): nobody else is told of it.
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-        local = {} if "RAY_ADDRESS" in os.environ else {"include_dashboard": False, "_node_ip_address": "127.0.0.1"}
+        local: dict[str, Any] = {} if "RAY_ADDRESS" in os.environ else {"include_dashboard": False, "_node_ip_address": "127.0.0.1"}
         ray.init(log_to_driver=False, **local)
     try:
         plan = ray.put(folder.plan())

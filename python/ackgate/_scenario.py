@@ -16,6 +16,13 @@ ScenarioLike: TypeAlias = "str | os.PathLike[str] | Mapping[str, Any]"
 
 def understand(scenario: ScenarioLike, changes: Mapping[str, Any] | None = None) -> _native.Scenario:
     """The scenario with changes made, not checked yet."""
+    try:
+        return _understand(scenario, changes)
+    except RecursionError:
+        raise ScenarioError("the scenario is nested too deeply, or contains itself") from None
+
+
+def _understand(scenario: ScenarioLike, changes: Mapping[str, Any] | None) -> _native.Scenario:
     if isinstance(scenario, Mapping):
         return _native.Scenario(None, [*_leaves(scenario), *_leaves(changes or {})])
     if isinstance(scenario, (str, os.PathLike)):
@@ -27,10 +34,18 @@ def _leaves(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, 
     for key, value in values.items():
         if not isinstance(key, str):
             raise ScenarioError(f"key {key!r} is not a string", key=prefix + repr(key))
+        _check_text(key, prefix + key)
         if isinstance(value, Mapping) and value:
             yield from _leaves(value, f"{prefix}{key}.")
         else:
             yield prefix + key, toml(value, prefix + key)
+
+
+def _check_text(text: str, key: str) -> None:
+    """Refuses half characters, which no file can hold."""
+    if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
+        shown = ascii(text)
+        raise ScenarioError(f"key `{ascii(key)[1:-1]}`: {shown} is no text: half a character", key=key)
 
 
 def toml(value: Any, key: str) -> str:
@@ -43,6 +58,7 @@ def toml(value: Any, key: str) -> str:
         case int() | float():
             return repr(value)
         case str():
+            _check_text(value, key)
             # JSON's strings are TOML's, but for one character.
             return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
         case os.PathLike():

@@ -96,18 +96,17 @@ impl Table {
         schema_capsule(py, &self.schema())
     }
 
-    /// Arrow's C stream interface: the rows. Another schema that is asked for is not made.
+    /// Arrow's C stream interface: the rows.
     #[pyo3(signature = (requested_schema = None))]
     fn __arrow_c_stream__<'py>(
         &self,
         py: Python<'py>,
         requested_schema: Option<Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyCapsule>> {
-        let _ = requested_schema;
         let schema = self.schema();
         let batches: Vec<Result<RecordBatch, ArrowError>> =
             self.frames.iter().map(|frame| batch(frame, &schema)).collect();
-        stream_capsule(py, Box::new(RecordBatchIterator::new(batches, schema)))
+        stream_capsule(py, Box::new(RecordBatchIterator::new(batches, schema)), requested_schema)
     }
 }
 
@@ -147,9 +146,12 @@ pub(crate) fn schema_capsule<'py>(py: Python<'py>, schema: &SchemaRef) -> PyResu
     PyCapsule::new_with_value(py, schema, c"arrow_schema")
 }
 
+/// Rows to be read once. Whoever asks for another schema is given this one, which the interface leaves open: readers
+/// convert.
 pub(crate) fn stream_capsule<'py>(
     py: Python<'py>,
     reader: Box<dyn RecordBatchReader + Send>,
+    _requested_schema: Option<Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyCapsule>> {
     PyCapsule::new_with_value(py, FFI_ArrowArrayStream::new(reader), c"arrow_array_stream")
 }

@@ -1,8 +1,8 @@
 //! Flows as they end, in bounded memory: the run waits while nobody takes them.
 
-use std::sync::Mutex;
-use std::sync::PoisonError;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -35,21 +35,23 @@ struct Sending {
     rows: usize,
     out: SyncSender<Piece>,
     /// Nobody takes them any more.
-    abandoned: bool,
+    abandoned: Arc<AtomicBool>,
 }
 
 impl Observer for Sending {
     const STOPS: bool = true;
 
     fn stop(&self) -> bool {
-        self.abandoned
+        self.abandoned.load(Ordering::Relaxed)
     }
 
     fn flow_ends(&mut self, now: Time, flow: &Flow) {
         self.piece.push((now, *flow));
         if self.piece.len() == self.rows {
             let piece = std::mem::replace(&mut self.piece, Vec::with_capacity(self.rows));
-            self.abandoned |= self.out.send(Ok(piece)).is_err();
+            if self.out.send(Ok(piece)).is_err() {
+                self.abandoned.store(true, Ordering::Relaxed);
+            }
         }
     }
 }
@@ -59,19 +61,23 @@ struct Reader {
     /// `None` when it has ended.
     pieces: Option<Receiver<Piece>>,
     worker: Option<JoinHandle<()>>,
+    /// Ends the run.
+    abandoned: Arc<AtomicBool>,
     schema: SchemaRef,
 }
 
 impl Reader {
     fn start(scenario: ackgate_sim::scenario::Scenario, rows: usize, schema: SchemaRef) -> Self {
         let (out, pieces) = sync_channel(WAITING);
+        let abandoned = Arc::<AtomicBool>::default();
+        let ended = Arc::clone(&abandoned);
         let worker = std::thread::spawn(move || {
-            let mut sending = Sending { piece: Vec::with_capacity(rows), rows, out, abandoned: false };
+            let mut sending = Sending { piece: Vec::with_capacity(rows), rows, out, abandoned: ended };
             let done = ackgate_sim::run(&scenario, &mut sending);
             // Nobody may be there to hear of it.
             let _ = sending.out.send(done.map(|_| sending.piece));
         });
-        Self { pieces: Some(pieces), worker: Some(worker), schema }
+        Self { pieces: Some(pieces), worker: Some(worker), abandoned, schema }
     }
 
     /// The next piece that has rows; an error when nothing has come for so long.
@@ -103,8 +109,9 @@ enum Wait {
 
 impl Drop for Reader {
     fn drop(&mut self) {
-        // The run notices that nobody takes its flows, and ends.
+        // One that waits until a piece is taken, and one in the midst of a piece.
         self.pieces = None;
+        self.abandoned.store(true, Ordering::Relaxed);
         if let Some(worker) = self.worker.take() {
             // Its failure has nobody to tell.
             let _ = worker.join();
@@ -143,14 +150,15 @@ pub(crate) struct FlowStream {
 #[pymethods]
 impl FlowStream {
     #[new]
-    fn new(py: Python<'_>, scenario: &Scenario, rows: usize) -> PyResult<Self> {
+    fn new(py: Python<'_>, scenario: &Scenario, rows: i64) -> PyResult<Self> {
         let refused = |error| error::scenario(py, &error);
         let understood = scenario.document.scenario().map_err(refused)?;
         let provenance = Provenance::new(BUILD, &scenario.document, &[], 1).map_err(refused)?;
         let schema = schema(&frame(&[]), &provenance);
-        if !(1..=MAX_ROWS).contains(&rows) {
-            return Err(PyValueError::new_err(format!("rows = {rows}: pieces have 1 to {MAX_ROWS} rows")));
-        }
+        let rows = usize::try_from(rows)
+            .ok()
+            .filter(|rows| (1..=MAX_ROWS).contains(rows))
+            .ok_or_else(|| PyValueError::new_err(format!("rows = {rows}: pieces have 1 to {MAX_ROWS} rows")))?;
         let reader = Reader::start(understood, rows, schema.clone());
         Ok(Self { reader: Mutex::new(Some(reader)), schema, provenance })
     }
@@ -185,10 +193,9 @@ impl FlowStream {
         py: Python<'py>,
         requested_schema: Option<Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyCapsule>> {
-        let _ = requested_schema;
         let reader = py.detach(|| self.reader.lock().unwrap_or_else(PoisonError::into_inner).take());
         let reader = reader.ok_or_else(|| error::failed(py, &"these flows have been taken: run the scenario again"))?;
-        stream_capsule(py, Box::new(reader))
+        stream_capsule(py, Box::new(reader), requested_schema)
     }
 }
 

@@ -6,6 +6,7 @@
 mod arrow;
 mod error;
 mod flows;
+mod folder;
 mod interrupt;
 mod papers;
 mod run;
@@ -27,7 +28,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<run::Outcome>()?;
     module.add_class::<scenario::Scenario>()?;
     module.add_class::<scheme::Segment>()?;
-    module.add_class::<sweep::Folder>()?;
+    module.add_class::<folder::Folder>()?;
+    module.add_class::<folder::Work>()?;
     module.add_class::<sweep::Rows>()?;
     module.add_function(wrap_pyfunction!(papers::experiments, module)?)?;
     module.add_function(wrap_pyfunction!(papers::reproduce, module)?)?;
@@ -35,5 +37,5 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(run::run_with, module)?)?;
     module.add_function(wrap_pyfunction!(scenario::keys, module)?)?;
     module.add_function(wrap_pyfunction!(sweep::run_sweep, module)?)?;
-    module.add_function(wrap_pyfunction!(sweep::run_task, module)?)
+    module.add_function(wrap_pyfunction!(folder::run_task, module)?)
 }

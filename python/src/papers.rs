@@ -33,14 +33,14 @@ pub(crate) fn reproduce(
     let share = |work: u128| u64::try_from(work / 1_000).unwrap_or(u64::MAX >> 20);
     let total: u64 = experiments.iter().map(|experiment| share(run::work(experiment))).sum();
     let (done, ended) = (AtomicU64::new(0), Arc::new(AtomicBool::new(false)));
-    let options = Options { out, jobs: threads, quick, stop: Arc::clone(&ended) };
+    let options = Options { out, jobs: threads, stop: Arc::clone(&ended) };
     let work = |_: &AtomicBool| {
         let add = |work| {
             done.fetch_add(share(work), Ordering::Relaxed);
         };
         let outcomes: Result<Vec<_>, _> =
             experiments.into_iter().map(|experiment| run::run(experiment, &options, add)).collect();
-        outcomes.and_then(|outcomes| run::conclude(&outcomes, &options).map(|()| report::json(&outcomes)))
+        outcomes.and_then(|outcomes| run::conclude(&outcomes, &options.out, quick).map(|()| report::json(&outcomes)))
     };
     let tick = |py: Python<'_>| {
         let told = py.check_signals().and_then(|()| progress.call1((done.load(Ordering::Relaxed), total)));

@@ -1,21 +1,16 @@
-//! Sweeps: in this process, or in a folder for engines.
+//! Sweeps in this process.
 
-use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use ackgate_sim::observer::Until;
 use ackgate_sim::output::provenance::Provenance;
-use ackgate_sim::sweep::folder::{self, Tasks, measure};
 use ackgate_sim::sweep::{self, Grid, Output, Plan, SweepError, Vary};
 use pyo3::prelude::*;
 
 use crate::arrow::Table;
 use crate::scenario::Scenario;
 use crate::{BUILD, error, interrupt};
-
-/// Seconds that the measurement of sample points may take before a sweep is cut.
-const MEASURE_S: f64 = 10.0;
 
 /// What came of a sweep.
 #[pyclass(frozen, get_all, module = "ackgate._native")]
@@ -31,7 +26,7 @@ pub(crate) struct Rows {
 }
 
 impl Rows {
-    fn new(py: Python<'_>, grid: &Grid, plan: &Plan, output: &Output) -> PyResult<Self> {
+    pub(crate) fn new(py: Python<'_>, grid: &Grid, plan: &Plan, output: &Output) -> PyResult<Self> {
         let provenance = Provenance::new(BUILD, grid.document(), grid.vary(), grid.seeds());
         let provenance = provenance.map_err(|error| error::scenario(py, &error))?;
         Ok(Self {
@@ -50,7 +45,8 @@ pub(crate) enum Values {
     List(Vec<String>),
 }
 
-fn grid(py: Python<'_>, scenario: &Scenario, vary: Vec<(String, Values)>, seeds: u32) -> PyResult<Grid> {
+/// What is varied in which scenario.
+pub(crate) fn grid(py: Python<'_>, scenario: &Scenario, vary: Vec<(String, Values)>, seeds: u32) -> PyResult<Grid> {
     let refused = |error| error::sweep(py, &error);
     let vary = vary.into_iter().map(|(key, values)| match values {
         Values::Text(list) => Vary::parse(&format!("{key}={list}")),
@@ -97,114 +93,4 @@ pub(crate) fn run_sweep(
     let tick = |_: Python<'_>| progress.call1((done.load(Ordering::Relaxed), share(total))).map(|_| ());
     interrupt::beside(py, work, tick)?.map_err(refused)?;
     Rows::new(py, &grid, &plan, &output)
-}
-
-/// A sweep in a folder, cut into tasks.
-#[pyclass(frozen, module = "ackgate._native")]
-pub(crate) struct Folder {
-    folder: folder::Folder,
-}
-
-#[pymethods]
-impl Folder {
-    /// Cuts a sweep by measured cost; `tasks` of 0 means one for each minute of work.
-    #[staticmethod]
-    fn create(
-        py: Python<'_>,
-        path: PathBuf,
-        scenario: &Scenario,
-        vary: Vec<(String, Values)>,
-        seeds: u32,
-        tasks: usize,
-    ) -> PyResult<Self> {
-        let refused = |error| error::sweep(py, &error);
-        let grid = grid(py, scenario, vary, seeds)?;
-        let work = |_: &_| {
-            let plan = Plan::of(&grid)?;
-            let measured = measure(&plan.points, 0, MEASURE_S)
-                .map_err(|(point, error)| SweepError::Simulation { point, error })?;
-            folder::Folder::create(&path, BUILD, &scenario.name, &grid, tasks, &measured)
-        };
-        let folder = interrupt::beside(py, work, |_| Ok(()))?.map_err(refused)?;
-        Ok(Self { folder })
-    }
-
-    /// Opens one.
-    #[staticmethod]
-    fn open(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
-        let folder = folder::Folder::open(&path, BUILD).map_err(|error| error::sweep(py, &error))?;
-        Ok(Self { folder })
-    }
-
-    /// Whether it is this sweep.
-    fn same(&self, py: Python<'_>, scenario: &Scenario, vary: Vec<(String, Values)>, seeds: u32) -> PyResult<bool> {
-        Ok(self.folder.tasks().are_of(&grid(py, scenario, vary, seeds)?))
-    }
-
-    /// The plan's text: with a task's number, all that another machine needs.
-    fn plan(&self) -> String {
-        self.folder.tasks().text()
-    }
-
-    /// Number of tasks.
-    #[getter]
-    fn tasks(&self) -> usize {
-        self.folder.cut().tasks
-    }
-
-    /// Points, points done, and the numbers of tasks that lack points.
-    fn status(&self, py: Python<'_>) -> PyResult<(usize, usize, Vec<usize>)> {
-        let status = py.detach(|| self.folder.status()).map_err(|error| error::sweep(py, &error))?;
-        Ok((status.points, status.done, status.missing))
-    }
-
-    /// Fingerprints of a task's points that are done.
-    fn done(&self, py: Python<'_>, task: usize) -> PyResult<Vec<u64>> {
-        self.folder.done(task).map_err(|error| error::sweep(py, &error))
-    }
-
-    /// Keeps the lines of a task that was run elsewhere.
-    fn keep(&self, py: Python<'_>, task: usize, lines: &str) -> PyResult<()> {
-        self.folder.keep(task, lines).map_err(|error| error::sweep(py, &error))
-    }
-
-    /// Runs a task here.
-    fn run(&self, py: Python<'_>, task: usize, threads: usize) -> PyResult<usize> {
-        let work = |stop: &_| self.folder.run_task(task, threads, stop);
-        interrupt::beside(py, work, |_| Ok(()))?.map_err(|error| error::sweep(py, &error))
-    }
-
-    /// Puts all rows together.
-    fn collect(&self, py: Python<'_>) -> PyResult<Rows> {
-        let (plan, output) = py.detach(|| self.folder.collect()).map_err(|error| error::sweep(py, &error))?;
-        Rows::new(py, self.folder.grid(), &plan, &output)
-    }
-}
-
-/// Runs a task of a plan without its folder, but for the points that are done; returns the lines to keep.
-#[pyfunction]
-pub(crate) fn run_task(
-    py: Python<'_>,
-    plan: &str,
-    task: usize,
-    done: HashSet<u64>,
-    threads: usize,
-) -> PyResult<String> {
-    let refused = |error| error::sweep(py, &error);
-    let tasks = Tasks::read(plan, "the plan", BUILD).map_err(refused)?;
-    let mut lines = String::new();
-    let work = |stop: &_| {
-        tasks.run(
-            task,
-            |fingerprint| done.contains(&fingerprint),
-            threads,
-            stop,
-            |line| {
-                lines.push_str(line);
-                Ok(())
-            },
-        )
-    };
-    interrupt::beside(py, work, |_| Ok(()))?.map_err(refused)?;
-    Ok(lines)
 }

@@ -71,12 +71,18 @@ def test_flows_stream_in_pieces_and_may_be_left() -> None:
     stream = ackgate.flows({**scenario, "rounds": 1_000_000}, rows=100)
     assert len(next(stream)) == 100
     del stream
-    with pytest.raises(ValueError, match="1 to 1048576 rows"):
-        ackgate.flows(SMALL, rows=10**12)
+    for rows in [10**12, 0, -1]:
+        with pytest.raises(ValueError, match="1 to 1048576 rows"):
+            ackgate.flows(SMALL, rows=rows)
     taken = ackgate.flows(SMALL)
     polars.DataFrame(taken)
     with pytest.raises(ackgate.RunError, match="have been taken"):
         polars.DataFrame(taken)
+
+
+def _endless(scenario: dict[str, object]) -> dict[str, object]:
+    scenario["workload"] = scenario
+    return scenario
 
 
 @pytest.mark.parametrize(
@@ -88,7 +94,20 @@ def test_flows_stream_in_pieces_and_may_be_left() -> None:
         ({"tcp": {"rto_min": None}}, "tcp.rto_min", "None is no value"),
         ({"tcp": "x"}, "tcp", "x"),
         ({"switch.buffer": "64 parsecs"}, "switch.buffer", "parsecs"),
-        ({"senders": 2**70}, None, "too large"),
+        ({"senders": 2**70}, "senders", "too large"),
+        ({"senders": True}, "senders", "whole number"),
+        ({"senders": [1, 2]}, "senders", "is a list"),
+        ({"scheme": "creditt"}, "scheme", "did you mean `credit`"),
+        ({"scheme": "\ud800"}, "scheme", "half a character"),
+        ({"\ud800": 1}, None, "half a character"),
+        ({"network": {"rate": "0"}}, "network.rate", "never sends"),
+        ({"network.rtt": float("inf")}, "network.rtt", "is the number inf"),
+        ({"workload": {"kind": "trace", "file": "/"}}, "workload.file", "cannot be read"),
+        ({"workload": {"kind": "trace", "file": "/dev/zero"}}, "workload.file", "longer than"),
+        ({"senders": 4, "senders.x": 3}, "senders", "not a table"),
+        ({"group": [{"senders": 0}]}, "group.0.senders", "not between"),
+        (_endless({}), None, "contains itself"),
+        ({1: 2}, "1", "is not a string"),
         ({"senders": float("nan")}, "senders", "whole number"),
         ({"workload.file": b"x"}, "workload.file", "is no value"),
         ({"": 1}, None, "empty part"),
@@ -111,6 +130,11 @@ def test_what_is_wrong_in_a_file_is_told_with_its_line(tmp_path: Path) -> None:
         ackgate.run(tmp_path / "none.toml")
     with pytest.raises(ackgate.ScenarioError, match="not int"):
         ackgate.run(3)  # type: ignore[arg-type]
+    for text, line in [("senders = ", 1), ("senders = 4\nsenders = 5\n", 2), ("[tcp\n", 1), ("x = " + "[" * 20_000, 1), ("\0", 1)]:
+        file.write_text(text)
+        with pytest.raises(ackgate.ScenarioError, match="bad.toml:[12]: is not TOML") as error:
+            ackgate.run(file)
+        assert error.value.line == line
     assert issubclass(ackgate.ScenarioError, ackgate.Error) and issubclass(ackgate.ScenarioError, ValueError)
 
 

@@ -76,3 +76,10 @@ def test_its_exceptions_are_the_caller_s(body: str, kind: type[Exception], messa
     exec(f"import ackgate\nclass Wrong(ackgate.Scheme):\n    {body}", {}, names)
     with pytest.raises(kind, match=message):
         ackgate.run(INCAST, scheme=lambda receiver: names["Wrong"]())
+
+
+def test_what_is_no_scheme_is_told_before_the_run() -> None:
+    with pytest.raises(TypeError, match="made None: expected an object of a class derived"):
+        ackgate.run(INCAST, scheme=lambda receiver: None)  # type: ignore[arg-type, return-value]
+    with pytest.raises(TypeError, match="scheme is 3: expected a class"):
+        ackgate.run(INCAST, scheme=3)  # type: ignore[arg-type]

@@ -45,15 +45,15 @@ def test_rows_in_a_file_are_not_run_again(tmp_path: Path) -> None:
 def test_tasks_of_a_folder_are_the_whole(tmp_path: Path) -> None:
     scenario = ackgate._scenario.understand(SMALL)
     vary: list[tuple[str, str | list[str]]] = [("senders", "1..8"), ("scheme", ["none", "pac"])]
-    folder = _native.Folder.create(tmp_path / "sweep", scenario, vary, 5, 6)
-    assert folder.tasks > 1 and folder.same(scenario, vary, 5) and not folder.same(scenario, vary, 4)
+    work = _native.Work.sweep(scenario, vary, 5)
+    folder = _native.Folder.create(tmp_path / "sweep", work, 6)
+    assert folder.tasks > 1 and folder.same(work) and not folder.same(_native.Work.sweep(scenario, vary, 4))
     with pytest.raises(ackgate.MissingError, match="40 of 40 points are missing"):
         ackgate.collect(tmp_path / "sweep")
-    folder.run(1, 1)
-    for task in range(2, folder.tasks + 1):
+    for task in range(1, folder.tasks + 1):
         folder.keep(task, _native.run_task(folder.plan(), task, set(), 1))
     assert folder.status() == (40, 40, [])
-    assert folder.run(1, 1) == 0
+    assert _native.run_task(folder.plan(), 1, set(folder.done(1)), 1) == ""
     plain = ackgate.sweep(SMALL, dict(vary), seeds=5, progress=False)
     assert ackgate.collect(tmp_path / "sweep").csv == plain.csv
 
@@ -77,7 +77,13 @@ def _hash(text: str) -> int:
     [
         ({"vary": {"senders": []}}, "no values"),
         ({"vary": {"senders": "8..1"}}, "runs downwards"),
+        ({"vary": {"senders": 5}}, "neither a list nor text"),
+        ({"vary": {3: [1]}}, "is not a string"),
         ({"vary": {"senders": [1]}, "seeds": 0}, "at least 1"),
+        ({"vary": {"senders": [1]}, "seeds": -1}, "whole number from 0"),
+        ({"vary": {"senders": [1]}, "seeds": 2**40}, "whole number from 0"),
+        ({"vary": {"senders": [1]}, "threads": -1}, "whole number from 0"),
+        ({"vary": {"senders": range(1, 10**6)}}, "more than 100000 points"),
         ({"vary": {"senders": [1, 1]}}, "the same scenario"),
         ({"vary": {"senders": [1]}, "engine": "pigeons"}, "not known"),
         ({"vary": {"senders": [1]}, "engine": "ray"}, "folder"),
@@ -101,3 +107,17 @@ def test_reproduce(tmp_path: Path) -> None:
         ackgate.reproduce("PAC-F99", out=tmp_path)
     done = ackgate.reproduce(name, out=tmp_path / "out", progress=False)
     assert done.report.exists() and {claim["experiment"] for claim in done.claims} == {name}
+
+
+def test_a_reproduction_in_tasks_is_the_same_files(tmp_path: Path) -> None:
+    names = ["VAS-F12", "PAC-T-NMAX"]
+    ackgate.reproduce(*names, out=tmp_path / "one", progress=False)
+    folder = _native.Folder.create(tmp_path / "tasks", _native.Work.reproduction(names, True), 5)
+    with pytest.raises(ackgate.SweepError, match="`ackgate reproduce`"):
+        ackgate.collect(tmp_path / "tasks")
+    for task in range(1, folder.tasks + 1):
+        folder.keep(task, _native.run_task(folder.plan(), task, set(), 1))
+    folder.report(tmp_path / "many")
+    one = {file.name: file.read_bytes() for file in (tmp_path / "one").iterdir()}
+    assert {file.name: file.read_bytes() for file in (tmp_path / "many").iterdir()} == one
+    assert "report.html" in one and "VAS-F12.views.csv" in one

@@ -367,3 +367,27 @@ fn the_same_seed_gives_the_same_run() {
         assert_eq!(first, second, "{}", scheme.name());
     }
 }
+
+#[test]
+fn in_a_crowd_nothing_is_held_for_longer_than_was_said() {
+    // Two frames for each of 4000 flows take 97 ms at 1 Gb/s, as long as anything may be held.
+    let report = report(
+        r#"
+senders = 4000
+rounds = 5
+time_limit = "30s"
+scheme = "credit"
+pac.max_hold = "100ms"
+tcp.cc = "cubic"
+tcp.sack = true
+tcp.rack = true
+tcp.probe_ack_delay = "200ms"
+tcp.timestamps = true
+tcp.initial_window = 10
+workload = { kind = "rounds", volume = "64KB", direction = "pull", connections = "persistent", start_jitter = "20us" }
+"#,
+    );
+    // A request, and then the copy that brings the window.
+    assert!(report.hold_us.max <= 205_000.0, "{:?}", report.hold_us);
+    assert!(report.goodput_mbps > 800.0, "{} Mb/s, {} timeouts", report.goodput_mbps, report.rto_timeouts);
+}

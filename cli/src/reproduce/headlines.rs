@@ -3,30 +3,79 @@
 use std::collections::hash_map::DefaultHasher;
 use std::hash::Hasher;
 use std::io::{Read, Write};
+use std::path::Path;
 use std::sync::Mutex;
 use std::time::Instant;
 
+use ackgate_papers::headlines::board::Board;
 use ackgate_papers::headlines::book::Book;
 use ackgate_papers::headlines::log;
 use ackgate_papers::headlines::report::{self, Circumstances};
 use ackgate_papers::headlines::run::{self, HeadlineError, Options};
 use ackgate_papers::run::write;
+use ackgate_sim::sweep::folder::Folder;
 
-use super::{Arguments, check_markdown, progress, share};
+use super::{Collect, New, TASKS, check_markdown, progress, share};
+use crate::engine::Engine;
 use crate::exit::Refused;
+use crate::table::print;
 
-pub(super) fn run(args: &Arguments) -> anyhow::Result<()> {
-    check_markdown(args)?;
+/// Runs here what is not in the folder yet, and makes the report.
+pub(super) fn run(args: &New) -> anyhow::Result<()> {
+    check_markdown(args.markdown.as_deref())?;
+    report(&args.options()?, args.markdown.as_deref())
+}
+
+/// Cuts what is not in the folder yet into tasks, and submits these.
+pub(super) fn submit(args: &New, engine: Engine) -> anyhow::Result<()> {
+    let board = Board::next(&Book::all()?, &args.options()?).map_err(refused)?;
+    if board.is_empty() {
+        return print("all runs are there: the same command without --on and --dir makes the report\n");
+    }
+    args.submit.begin(engine, ("headlines", &board, &board.all()), TASKS, args.jobs)
+}
+
+/// Adds what tasks have run to the folder, and makes the report when nothing is lacking.
+pub(super) fn collect(args: &Collect, folder: &Folder) -> anyhow::Result<()> {
+    let board: Board = folder.tasks().work()?;
+    let (books, options) = (Book::all()?, board.options(args.out.clone(), build()?));
+    board.collect(folder, &books, &options).map_err(refused)?;
+    let next = Board::next(&books, &options).map_err(refused)?;
+    if next.is_empty() {
+        return report(&options, args.markdown.as_deref());
+    }
+    print(&format!(
+        "{} runs more are needed, where an interval lies on a limit. On a cluster, then collect again:\n\
+         {} --on ENGINE --dir ANOTHER\n\
+         or here, without --on and --dir.\n",
+        next.all().len(),
+        command(&options, &args.out.display().to_string())
+    ))
+}
+
+fn refused(error: HeadlineError) -> anyhow::Error {
+    match error {
+        HeadlineError::Unknown { .. } => Refused(error.into()).into(),
+        HeadlineError::Tasks(error) => error.into(),
+        other => other.into(),
+    }
+}
+
+impl New {
+    fn options(&self) -> anyhow::Result<Options> {
+        Ok(Options {
+            out: self.out.clone().unwrap_or_default(),
+            jobs: self.jobs,
+            quick: self.quick,
+            alternatives: self.alternatives,
+            ids: self.ids.clone(),
+            build: build()?,
+        })
+    }
+}
+
+fn report(options: &Options, markdown: Option<&Path>) -> anyhow::Result<()> {
     let begin = Instant::now();
-    let build = build()?;
-    let options = Options {
-        out: args.out.clone().unwrap_or_default(),
-        jobs: args.jobs,
-        quick: args.quick,
-        alternatives: args.alternatives,
-        ids: args.ids.clone(),
-        build: build.clone(),
-    };
     let bar = progress(0);
     let stage = Mutex::new(String::new());
     let told = |what: &str, done: u128, all: u128| {
@@ -42,17 +91,18 @@ pub(super) fn run(args: &Arguments) -> anyhow::Result<()> {
         }
         bar.set_position(share(done));
     };
-    let outcomes = run::run(Book::all()?, &options, &told).map_err(|error| match error {
-        HeadlineError::Unknown { .. } => anyhow::Error::from(Refused(error.into())),
-        other => other.into(),
-    })?;
+    let outcomes = run::run(Book::all()?, options, &told).map_err(refused)?;
     bar.finish_and_clear();
-    let how =
-        Circumstances { command: command(args), build, seconds: begin.elapsed().as_secs_f64(), memory: peak_memory() };
+    let how = Circumstances {
+        command: command(options, "DIR"),
+        build: options.build.clone(),
+        seconds: begin.elapsed().as_secs_f64(),
+        memory: peak_memory(),
+    };
     let changes = log::entries()?;
     write(&options.out.join("results.json"), &report::json(&outcomes, &how))?;
     write(&options.out.join("report.html"), &report::page(&outcomes, &changes, &how))?;
-    if let Some(path) = &args.markdown {
+    if let Some(path) = markdown {
         write(path, &report::markdown(&outcomes, &changes, &how))?;
     }
     let mut out = std::io::stdout().lock();
@@ -63,13 +113,13 @@ pub(super) fn run(args: &Arguments) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The command that makes the same again, whatever the folders were called.
-fn command(args: &Arguments) -> String {
+/// The command that makes the same again in a folder.
+fn command(options: &Options, out: &str) -> String {
     let mut words = vec!["ackgate reproduce --headlines".to_owned()];
-    words.extend(args.ids.iter().cloned());
-    words.extend(args.quick.then(|| "--quick".to_owned()));
-    words.extend(args.alternatives.then(|| "--alternatives".to_owned()));
-    words.push("--out DIR".into());
+    words.extend(options.ids.iter().cloned());
+    words.extend(options.quick.then(|| "--quick".to_owned()));
+    words.extend(options.alternatives.then(|| "--alternatives".to_owned()));
+    words.extend(["--out".to_owned(), out.to_owned()]);
     words.join(" ")
 }
 

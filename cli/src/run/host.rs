@@ -9,7 +9,8 @@ use serde::Serialize;
 
 use super::scheme::{self, Scheme};
 use super::screen::Screen;
-use super::{Arguments, HoldChoice, Place, Policy, name, per_second, refuse};
+use super::{Arguments, HoldChoice, Place, Policy, name, per_second, refuse, service};
+use crate::output::Wait;
 use crate::stop;
 
 /// A line of `--json`.
@@ -24,10 +25,10 @@ enum Event<'a> {
     Summary(&'a Summary),
 }
 
-/// Runs a scheme until SIGINT or SIGTERM.
+/// Runs a scheme until SIGINT, SIGTERM or SIGHUP.
 pub(super) fn run(arguments: &Arguments, place: &Place, scheme: Scheme) -> anyhow::Result<()> {
     check(arguments)?;
-    let stop = stop::descriptor()?;
+    let stop = stop::of_a_guard()?;
     let policy = scheme::policy(scheme, arguments, place)?;
     let options = Options {
         device: place.device.clone(),
@@ -39,16 +40,17 @@ pub(super) fn run(arguments: &Arguments, place: &Place, scheme: Scheme) -> anyho
     let guard = name(arguments.guard);
     if arguments.json {
         let Place { device, rate_mbps, .. } = place;
-        screen.event(&Event::Ready { device, guard: arguments.guard, rate_mbps: *rate_mbps })?;
+        screen.event(&Event::Ready { device, guard: arguments.guard, rate_mbps: *rate_mbps }, Wait::Never);
     } else {
-        screen.line(&format!("{guard} on {} in user space; Ctrl-C stops", place.device))?;
+        screen.line(&format!("{guard} on {} in user space; Ctrl-C stops", place.device), Wait::Never);
     }
+    service::ready(&format!("{guard} on {}", place.device));
     let (mut next, mut last) = (ackgate_linux::now(), Snapshot::default());
     loop {
         let before = next;
         next += Span::secs(1);
         match host.run(next.max(ackgate_linux::now()), stop.as_fd())? {
-            Outcome::Deadline if arguments.json => screen.event(&Event::Sample(host.snapshot()))?,
+            Outcome::Deadline if arguments.json => screen.event(&Event::Sample(host.snapshot()), Wait::Never),
             Outcome::Deadline => {
                 let now = host.snapshot();
                 screen.live(&format!(
@@ -58,22 +60,27 @@ pub(super) fn run(arguments: &Arguments, place: &Place, scheme: Scheme) -> anyho
                     per_second(now.passed + now.released - last.passed - last.released, before, next),
                     per_second(now.edited - last.edited, before, next),
                     now.held
-                ))?;
+                ));
                 last = now;
             }
             Outcome::Stopped => break,
         }
+        service::alive();
     }
+    service::stopping();
     let summary = host.stop();
     if arguments.json {
-        return screen.event(&Event::Summary(&summary));
+        screen.event(&Event::Summary(&summary), Wait::Briefly);
+        return screen.finish();
     }
     let Summary { passed, released, held_max, hold_us, edited, .. } = summary;
-    screen.line(&format!(
-        "{} is as it was. {passed} segments passed at once, {released} were held ({held_max} at most at once, for {} us in \
-         the median), {edited} were changed.",
+    let told = format!(
+        "{} is no longer guarded. {passed} segments passed at once, {released} were held ({held_max} at most at the same time, for \
+         {} us in the median), {edited} were changed.",
         place.device, hold_us.p50
-    ))
+    );
+    screen.line(&told, Wait::Briefly);
+    screen.finish()
 }
 
 /// Refuses options of the fast path, which would be without effect here.
@@ -83,6 +90,10 @@ fn check(arguments: &Arguments) -> anyhow::Result<()> {
         ("--every-ack", arguments.every_ack),
         ("--hold", arguments.hold != HoldChoice::Auto),
         ("--bpf-stats", arguments.bpf_stats),
+        ("--wait", arguments.wait),
+        ("--observe", arguments.observe),
+        ("--step-aside", arguments.step_aside.is_some()),
+        ("--metrics", arguments.metrics.is_some()),
     ];
     match given.iter().find(|(_, given)| *given) {
         Some((option, _)) => Err(refuse(format!("{option} is for pac and credit, not for {}", name(arguments.guard)))),

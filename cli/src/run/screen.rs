@@ -1,19 +1,21 @@
 //! Where `ackgate run` shows how things stand: JSON lines, one live line on a terminal, or one line a second elsewhere.
 
-use std::io::{self, IsTerminal, Write};
-
 use serde::Serialize;
+
+use crate::output::{Output, Wait};
 
 pub(super) struct Screen {
     json: bool,
     live: bool,
     /// The live line stands, without an end.
     open: bool,
+    output: Output,
 }
 
 impl Screen {
     pub(super) fn new(json: bool) -> Self {
-        Self { json, live: !json && io::stdout().is_terminal(), open: false }
+        let output = Output::new();
+        Self { json, live: !json && output.is_terminal(), open: false, output }
     }
 
     /// Whether events are wanted instead of lines.
@@ -22,31 +24,39 @@ impl Screen {
     }
 
     /// A line for good.
-    pub(super) fn line(&mut self, line: &str) -> anyhow::Result<()> {
-        let mut out = io::stdout().lock();
-        if std::mem::take(&mut self.open) {
-            writeln!(out)?;
-        }
-        Ok(writeln!(out, "{line}")?)
+    pub(super) fn line(&mut self, line: &str, wait: Wait) {
+        self.end_live();
+        self.output.write(&format!("{line}\n"), wait);
     }
 
     /// A line that the next of its kind replaces, where that can be.
-    pub(super) fn live(&mut self, line: &str) -> anyhow::Result<()> {
-        let mut out = io::stdout().lock();
+    pub(super) fn live(&mut self, line: &str) {
         if self.live {
-            write!(out, "\r{line}\x1b[K")?;
+            self.output.write(&format!("\r{line}\x1b[K"), Wait::Never);
             self.open = true;
         } else {
-            writeln!(out, "{line}")?;
+            self.output.write(&format!("{line}\n"), Wait::Never);
         }
-        Ok(out.flush()?)
+    }
+
+    /// Leaves the live line as it is, for others to write below it.
+    pub(super) fn end_live(&mut self) {
+        if std::mem::take(&mut self.open) {
+            self.output.write("\n", Wait::Never);
+        }
     }
 
     /// A line of `--json`.
-    pub(super) fn event(&self, event: &impl Serialize) -> anyhow::Result<()> {
-        let mut out = io::stdout().lock();
-        serde_json::to_writer(&mut out, event)?;
-        writeln!(out)?;
-        Ok(out.flush()?)
+    pub(super) fn event(&mut self, event: &impl Serialize, wait: Wait) {
+        let line = serde_json::to_string(event).expect("numbers and text are JSON");
+        self.output.write(&(line + "\n"), wait);
+    }
+
+    /// Ends it.
+    ///
+    /// # Errors
+    /// When lines were lost.
+    pub(super) fn finish(self) -> anyhow::Result<()> {
+        self.output.finish()
     }
 }

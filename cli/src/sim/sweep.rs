@@ -2,53 +2,25 @@
 
 use std::ffi::OsString;
 use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use ackgate_sim::observer::Nobody;
-use ackgate_sim::output::parquet;
 use ackgate_sim::output::provenance::Provenance;
+use ackgate_sim::output::{parquet, whole};
+use ackgate_sim::sweep::folder::Folder;
 use ackgate_sim::sweep::{self, Grid, Output, Plan, Point, Shard, SweepError, Vary};
 use anyhow::Context;
-use clap::{ArgMatches, Args, Command, FromArgMatches, Subcommand};
+use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 
-use super::engine::{self, Engine};
-use super::{BUILD, Source, print, save, writable};
-use crate::table::print_json;
+use super::{Source, save, writable};
+use crate::BUILD;
+use crate::engine::{self, Either, Engine, Submit};
+use crate::table::{print, print_json};
 
 /// A new sweep, or what to do with one that was cut into tasks.
-pub(crate) enum Sweep {
-    /// What to do with one that there is.
-    Known(engine::Command),
-    /// To be run.
-    New(Box<New>),
-}
-
-/// A subcommand, or else the arguments of a new sweep: clap's derive knows no such choice when arguments are nested.
-impl Args for Sweep {
-    fn augment_args(command: Command) -> Command {
-        let command = engine::Command::augment_subcommands(New::augment_args(command));
-        command.args_conflicts_with_subcommands(true).subcommand_negates_reqs(true).subcommand_required(false)
-    }
-
-    fn augment_args_for_update(command: Command) -> Command {
-        Self::augment_args(command)
-    }
-}
-
-impl FromArgMatches for Sweep {
-    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        match matches.subcommand() {
-            Some(_) => engine::Command::from_arg_matches(matches).map(Self::Known),
-            None => New::from_arg_matches(matches).map(|new| Self::New(Box::new(new))),
-        }
-    }
-
-    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
-        *self = Self::from_arg_matches(matches)?;
-        Ok(())
-    }
-}
+pub(crate) type Sweep = Either<New, Collect>;
 
 /// A sweep to be run.
 #[derive(Args)]
@@ -79,18 +51,8 @@ pub(crate) struct New {
     /// Do not run it here: cut it into tasks and submit these.
     #[arg(long, value_name = "ENGINE", requires = "dir", conflicts_with_all = ["out", "shard", "wall", "csv", "json", "plot"])]
     on: Option<Engine>,
-    /// Folder for the tasks and their rows, on a file system that all nodes have.
-    #[arg(long, value_name = "DIR", requires = "on")]
-    dir: Option<PathBuf>,
-    /// Tasks at most; 0 for one for each minute of work, 1000 at most.
-    #[arg(long, value_name = "N", default_value_t = 0, requires = "on")]
-    tasks: usize,
-    /// An option for sbatch, such as --sbatch=--partition=short; repeat for several.
-    #[arg(long, value_name = "OPTION", allow_hyphen_values = true, requires = "on")]
-    sbatch: Vec<String>,
-    /// Submit nothing: print the script, which stays in DIR to be changed and submitted by hand.
-    #[arg(long, requires = "on")]
-    print: bool,
+    #[command(flatten)]
+    submit: Submit,
 }
 
 /// How the rows are shown.
@@ -107,11 +69,36 @@ pub(crate) struct Show {
     plot: Option<PathBuf>,
 }
 
+#[derive(Args)]
+pub(crate) struct Collect {
+    /// The tasks' folder.
+    dir: PathBuf,
+    /// Write the rows to this file, which is replaced in one step: CSV, or Parquet when the name ends so.
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    #[command(flatten)]
+    show: Show,
+}
+
 pub(super) fn run(sweep: &Sweep) -> anyhow::Result<()> {
     match sweep {
-        Sweep::Known(command) => engine::run(command),
+        Sweep::Known(command) => engine::run(command, collect),
         Sweep::New(new) => new.run(),
     }
+}
+
+fn collect(args: &Collect) -> anyhow::Result<()> {
+    let folder = Folder::open(&args.dir, BUILD)?;
+    let (grid, plan, rows) = folder.collect()?;
+    if let Some(path) = &args.out {
+        if parquet::is_meant(path) {
+            save_parquet(path, &grid, &rows, String::new())?;
+        } else {
+            whole::write(path, |file| file.write_all(rows.csv().as_bytes()))
+                .with_context(|| format!("{} cannot be written", path.display()))?;
+        }
+    }
+    args.show.show(folder.name(), &plan, &plan.points, &rows)
 }
 
 impl New {
@@ -119,19 +106,9 @@ impl New {
         let document = self.source.document()?;
         let vary = self.vary.iter().map(|text| Vary::parse(text)).collect::<Result<Vec<_>, SweepError>>()?;
         let grid = Grid::new(&document, &vary, self.seeds)?;
-        match (self.on, &self.dir) {
-            (Some(engine), Some(dir)) => engine::begin(&engine::Order {
-                engine,
-                dir,
-                name: &self.source.name(),
-                grid: &grid,
-                tasks: self.tasks,
-                threads: self.threads,
-                sbatch: &self.sbatch,
-                print: self.print,
-            }),
-            _ => self.run_here(&grid),
-        }
+        let Some(engine) = self.on else { return self.run_here(&grid) };
+        let points = Plan::of(&grid)?.points;
+        self.submit.begin(engine, (&self.source.name(), &grid, &points), 0, self.threads)
     }
 
     fn run_here(&self, grid: &Grid) -> anyhow::Result<()> {
@@ -203,14 +180,14 @@ impl Files {
 }
 
 /// Writes the rows of a sweep as a Parquet file.
-pub(super) fn save_parquet(path: &Path, grid: &Grid, rows: &Output, shard: String) -> anyhow::Result<()> {
+fn save_parquet(path: &Path, grid: &Grid, rows: &Output, shard: String) -> anyhow::Result<()> {
     let provenance = Provenance { shard, ..Provenance::new(BUILD, grid.document(), grid.vary(), grid.seeds())? };
     parquet::write(path, [rows.frame()], &provenance).with_context(|| format!("{} cannot be written", path.display()))
 }
 
 impl Show {
     /// Draws and prints what is asked for.
-    pub(super) fn show(&self, name: &str, plan: &Plan, points: &[Point], rows: &Output) -> anyhow::Result<()> {
+    fn show(&self, name: &str, plan: &Plan, points: &[Point], rows: &Output) -> anyhow::Result<()> {
         if let Some(path) = &self.plot {
             save(path, &sweep::plot(name, plan, points, rows).map_err(SweepError::Usage)?)?;
         }

@@ -29,9 +29,6 @@ use watch::Spare;
 
 const NONE: u32 = u32::MAX;
 
-/// A bare copy may wait this many times longer than an ACK: its sender has nothing outstanding, and so no timer.
-const COPY_PATIENCE: u64 = 10;
-
 /// A long turn is worth this part of the threshold.
 const TURNS: u64 = 4;
 
@@ -49,7 +46,7 @@ struct Held {
     ticket: u32,
 }
 
-/// Packets that have the same limits.
+/// Packets that are looked after in the same way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Age {
     /// Acknowledges data: the sender's timers run.
@@ -76,7 +73,7 @@ impl Age {
         match self {
             Self::Ack => decision::longest_ack_hold(rules, gate),
             Self::Request => decision::longest_request_hold(rules, gate),
-            Self::Copy => rules.max_hold * COPY_PATIENCE,
+            Self::Copy => rules.max_hold,
         }
     }
 }
@@ -219,7 +216,7 @@ impl Scheduler {
                 self.flush(rules, state.gate(), flow, id, now);
             }
             _ => {
-                self.drop_subsumed(rules, state.gate(), flow, id);
+                self.drop_subsumed(rules, state.gate(), flow, id, out.ece);
                 self.push(flow, id, packet, out, now);
                 self.wait(rules, flow, id);
             }
@@ -294,6 +291,28 @@ impl Scheduler {
         Span(self.limit(Age::Request).0 / 2)
     }
 
+    /// Forgets everything, unsent: somebody else has seen to it.
+    pub fn abandon<S: State>(&mut self, state: &S) {
+        self.drop_departed_ages();
+        while let Some(&(slot, _)) = self.ages.iter().find_map(VecDeque::front) {
+            let id = self.slots[slot as usize].flow;
+            let Some(flow) = state.flow(id) else { break };
+            let held = self.take_head(flow, id);
+            unhold(state.gate(), flow);
+            self.discard(held.packet);
+        }
+        for id in 0..self.flows.len() {
+            self.drop_spare(FlowId(id as u32));
+        }
+        // What was decided and not fetched. The copy that stays behind a split packet has just been discarded.
+        self.ready.retain_mut(|(action, _)| {
+            if let Action::Release(packet, _) = *action {
+                *action = Action::Discard(packet);
+            }
+            !matches!(action, Action::Split(..))
+        });
+    }
+
     fn push(&mut self, flow: &Flow, id: FlowId, packet: PacketId, out: Outgoing, now: Time) {
         self.tickets = self.tickets.wrapping_add(1);
         let held = Held {
@@ -329,11 +348,13 @@ impl Scheduler {
     }
 
     /// Under exact credit a later packet says all that the flow's held bare ACKs say, and its grant is theirs.
-    fn drop_subsumed(&mut self, rules: &Rules, gate: &Gate, flow: &Flow, id: FlowId) {
+    fn drop_subsumed(&mut self, rules: &Rules, gate: &Gate, flow: &Flow, id: FlowId, echoes: bool) {
         while let Some(&FlowQueue { head, .. }) = self.flows.get(id.0 as usize).filter(|queue| queue.head != NONE) {
             let held = self.slots[head as usize];
-            let bare = held.out.class == Class::Ack && !held.out.data;
-            if !decision::governs(rules, gate, flow) || !bare || held.generation != flow.generation.get() {
+            if !decision::governs(rules, gate, flow)
+                || !held.out.is_repeated_by(echoes)
+                || held.generation != flow.generation.get()
+            {
                 break;
             }
             self.take_head(flow, id);
@@ -366,8 +387,9 @@ impl Scheduler {
     /// The flow whose turn it is: the first of the highest level, or the one that would else wait for too long. Flows that
     /// have outgrown their level sink on the way.
     fn front(&mut self, rules: &Rules, state: &impl State, now: Time) -> Option<FlowId> {
-        let (ages, part) = if rules.credit { (&[Age::Request][..], 4) } else { (&[Age::Ack, Age::Request][..], 3) };
-        let overdue = ages.iter().filter_map(|&age| self.oldest(age, Span(self.limit(age).0 / part), now));
+        // Well before the limit, at which they would leave whether there is room or not.
+        let ages = if rules.credit { [(Age::Request, 4), (Age::Copy, 2)] } else { [(Age::Ack, 3), (Age::Request, 3)] };
+        let overdue = ages.into_iter().filter_map(|(age, part)| self.oldest(age, Span(self.limit(age).0 / part), now));
         if let Some((_, id, _)) = overdue.min_by_key(|&(since, ..)| since) {
             return Some(id);
         }
@@ -493,7 +515,7 @@ impl Scheduler {
         self.tickets = self.tickets.wrapping_add(1);
         held.since = now;
         held.ticket = self.tickets;
-        held.out = Outgoing { class: Class::Ack, data: false, copy: true, ..held.out };
+        held.out = held.out.bare_copy();
         flow.flags.raise(flag::COPIED);
         self.ages[Age::Copy as usize].push_back((slot, self.tickets));
         self.stats.split += 1;
@@ -541,8 +563,8 @@ impl Scheduler {
         }
         let out = held.out.now(flow);
         // Not a copy, which has just been brought up to date: on Linux an ACK may have passed since.
-        let bare = out.class == Class::Ack && !out.data && !out.copy;
-        let overtaken = bare && out.ack.before(SeqNumber(flow.released_ack.get()));
+        let said = !out.copy && out.is_repeated_by(flow.flags.any(flag::ECHOES));
+        let overtaken = said && out.ack.before(SeqNumber(flow.released_ack.get()));
         let trigger = trigger(rules, gate, flow, &out);
         let says_nothing = held.out.copy && trigger.edge() == Some(SeqNumber(flow.edge.get()));
         if !current || overtaken || says_nothing {
@@ -550,7 +572,7 @@ impl Scheduler {
             return;
         }
         *counter(&mut self.stats) += 1;
-        if bare && !flow.flags.any(flag::OVERTAKEN) {
+        if Age::of(&held) == Age::Ack && !flow.flags.any(flag::OVERTAKEN) {
             decision::note_patient_peer(rules, gate, waited);
         }
         charge(rules, gate, flow, &out, &trigger, now);
@@ -594,8 +616,10 @@ impl Scheduler {
         let mut slot = queue.head;
         while slot != NONE {
             let held = self.slots[slot as usize];
-            let in_order = kept.last().is_none_or(|&last| held.out.ack.after(self.slots[last as usize].out.ack));
-            if in_order || held.out.data {
+            let last = kept.last().map(|&last| self.slots[last as usize].out);
+            let in_order = last.is_none_or(|last| held.out.ack.after(last.ack));
+            let own = held.out.data || held.out.dsack || last.is_some_and(|last| last.ece != held.out.ece);
+            if in_order || own {
                 kept.push(slot);
             } else {
                 self.slots[slot as usize].ticket = 0;

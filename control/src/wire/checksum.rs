@@ -1,7 +1,7 @@
 //! The Internet checksum (RFC 1071) of TCP, whole and incremental (RFC 1624).
 
 use super::{Layout, be16, options};
-use crate::segment::{Edit, Flags};
+use crate::segment::{Edit, Flags, Position};
 
 /// What the checksum field of a frame turned out to hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,13 +54,13 @@ pub fn apply(frame: &mut [u8], layout: &Layout, edit: &Edit) {
         let flags = if echo { flags | Flags::ECE.0 } else { flags & !Flags::ECE.0 };
         replace(frame, tcp, tcp + 13, tcp + 16, &[flags]);
     }
-    if let Some(ack) = edit.ack {
+    if let Some(Position { seq, ack, timestamps: (tsval, tsecr) }) = edit.position {
+        replace(frame, tcp, tcp + 4, tcp + 16, &seq.0.to_be_bytes());
         replace(frame, tcp, tcp + 8, tcp + 16, &ack.0.to_be_bytes());
-    }
-    if let Some(tsval) = edit.tsval
-        && let Some(at) = frame.get(tcp + 20..layout.payload).and_then(options::tsval_at)
-    {
-        replace(frame, tcp, tcp + 20 + at, tcp + 16, &tsval.to_be_bytes());
+        if let Some(at) = frame.get(tcp + 20..layout.payload).and_then(options::timestamps_at) {
+            replace(frame, tcp, tcp + 20 + at, tcp + 16, &tsval.to_be_bytes());
+            replace(frame, tcp, tcp + 24 + at, tcp + 16, &tsecr.to_be_bytes());
+        }
     }
     if let Some(capable) = edit.ect {
         let ect = u16::from(capable) * 2;

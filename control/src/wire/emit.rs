@@ -3,9 +3,9 @@
 use alloc::vec::Vec;
 
 use super::checksum::{ipv4_checksum, put16, tcp_checksum};
-use super::{Direction, ETHERTYPE_IPV4, ETHERTYPE_IPV6, ETHERTYPE_VLAN, Layout, Meta, PROTOCOL_TCP, Packet, parse};
+use super::{Direction, ETHERTYPE_IPV4, ETHERTYPE_IPV6, ETHERTYPE_VLAN, Layout, Meta, PROTOCOL_TCP, parse};
 use crate::flow::FlowKey;
-use crate::segment::{Flags, Segment};
+use crate::segment::Segment;
 use crate::seq::SeqNumber;
 
 /// Writes the frame that `segment` describes, payload zero, checksums complete, as the local end sends it
@@ -32,22 +32,8 @@ pub fn emit(key: &FlowKey, segment: &Segment, direction: Direction) -> Vec<u8> {
     }
     let ecn = if segment.ce { 3 } else { 0 };
     let ip = frame.len() + 2;
-    if ipv4 {
-        frame.extend_from_slice(&ETHERTYPE_IPV4.to_be_bytes());
-        frame.extend_from_slice(&[0x45, ecn]);
-        // An aggregate beyond 64 KB carries no length, as Linux has it.
-        frame.extend_from_slice(&u16::try_from(20 + tcp_length).unwrap_or(0).to_be_bytes());
-        frame.extend_from_slice(&[0, 0, 0x40, 0, 64, PROTOCOL_TCP, 0, 0]);
-        frame.extend_from_slice(&source[12..]);
-        frame.extend_from_slice(&destination[12..]);
-    } else {
-        frame.extend_from_slice(&ETHERTYPE_IPV6.to_be_bytes());
-        frame.extend_from_slice(&[0x60, ecn << 4, 0, 0]);
-        frame.extend_from_slice(&u16::try_from(tcp_length).unwrap_or(0).to_be_bytes());
-        frame.extend_from_slice(&[PROTOCOL_TCP, 64]);
-        frame.extend_from_slice(&source);
-        frame.extend_from_slice(&destination);
-    }
+    frame.extend_from_slice(&if ipv4 { ETHERTYPE_IPV4 } else { ETHERTYPE_IPV6 }.to_be_bytes());
+    push_ip(&mut frame, ipv4, &source, &destination, ecn, tcp_length);
     let tcp = frame.len();
     frame.extend_from_slice(&source_port.to_be_bytes());
     frame.extend_from_slice(&destination_port.to_be_bytes());
@@ -67,6 +53,31 @@ pub fn emit(key: &FlowKey, segment: &Segment, direction: Direction) -> Vec<u8> {
     frame
 }
 
+/// Appends an IP header without options before `length` bytes of TCP; an IPv4 header's checksum is zero.
+pub(super) fn push_ip(
+    frame: &mut Vec<u8>,
+    ipv4: bool,
+    source: &[u8; 16],
+    destination: &[u8; 16],
+    ecn: u8,
+    length: usize,
+) {
+    if ipv4 {
+        frame.extend_from_slice(&[0x45, ecn]);
+        // An aggregate beyond 64 KB carries no length, as Linux has it.
+        frame.extend_from_slice(&u16::try_from(20 + length).unwrap_or(0).to_be_bytes());
+        frame.extend_from_slice(&[0, 0, 0x40, 0, 64, PROTOCOL_TCP, 0, 0]);
+        frame.extend_from_slice(&source[12..]);
+        frame.extend_from_slice(&destination[12..]);
+    } else {
+        frame.extend_from_slice(&[0x60, ecn << 4, 0, 0]);
+        frame.extend_from_slice(&u16::try_from(length).unwrap_or(0).to_be_bytes());
+        frame.extend_from_slice(&[PROTOCOL_TCP, 64]);
+        frame.extend_from_slice(source);
+        frame.extend_from_slice(destination);
+    }
+}
+
 /// Computes the IPv4 header's checksum, if there is one, and TCP's, whatever the fields hold.
 pub fn fill_checksums(frame: &mut [u8], layout: &Layout) {
     if !layout.ipv6 {
@@ -75,28 +86,6 @@ pub fn fill_checksums(frame: &mut [u8], layout: &Layout) {
     }
     let check = tcp_checksum(frame, layout);
     put16(frame, layout.tcp + 16, check);
-}
-
-/// The bare ACK that stands where TCP stands after `packet`, which `frame` holds: no payload, no SYN, FIN or PSH; its
-/// sequence number is the packet's end. It acknowledges, and advertises, what the packet does.
-#[must_use]
-pub fn bare_ack(frame: &[u8], packet: &Packet) -> Vec<u8> {
-    let Layout { ip, ipv6, tcp, payload, .. } = packet.layout;
-    let mut bare = frame.get(..payload).unwrap_or_default().to_vec();
-    if bare.is_empty() {
-        return bare;
-    }
-    // Headers are far shorter than 64 KB.
-    let length = |from: usize| u16::try_from(payload - from).unwrap_or(u16::MAX);
-    if ipv6 {
-        put16(&mut bare, ip + 4, length(ip + 40))
-    } else {
-        put16(&mut bare, ip + 2, length(ip))
-    }
-    bare[tcp + 4..tcp + 8].copy_from_slice(&packet.segment.end().0.to_be_bytes());
-    bare[tcp + 13] &= !(Flags::SYN | Flags::FIN | Flags::PSH).0;
-    fill_checksums(&mut bare, &Layout { end: payload, ..packet.layout });
-    bare
 }
 
 fn options(segment: &Segment) -> Vec<u8> {

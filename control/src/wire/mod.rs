@@ -3,6 +3,7 @@
 //! Nothing here trusts a length field: a frame is either understood or refused with the reason, and whoever forwards it
 //! lets a refused frame pass untouched. The BPF programs read packets by the same rules, in the same order.
 
+mod ack;
 mod checksum;
 mod emit;
 mod options;
@@ -12,8 +13,9 @@ use crate::flow::FlowKey;
 use crate::segment::{Flags, Segment};
 use crate::seq::SeqNumber;
 
+pub use ack::{bare_ack, plain_ack};
 pub use checksum::{Checksum, apply, complete_checksum, is_left_to_card, leave_to_card};
-pub use emit::{bare_ack, emit, fill_checksums};
+pub use emit::{emit, fill_checksums};
 pub use probe::{PROBE_PROTOCOL, Probe};
 
 /// Bytes of an Ethernet header without tags (IEEE 802.3 §3.1.1).
@@ -272,6 +274,11 @@ fn mapped(address: &[u8]) -> [u8; 16] {
 
 fn header(bytes: &[u8], offset: usize, length: usize) -> Result<&[u8], Reject> {
     bytes.get(offset..offset + length).ok_or(Reject::Malformed)
+}
+
+/// Whether an Ethernet type of two bytes is a VLAN tag's.
+fn is_tag(ethertype: &[u8]) -> bool {
+    [ETHERTYPE_VLAN, ETHERTYPE_SERVICE_VLAN].iter().any(|kind| ethertype == kind.to_be_bytes())
 }
 
 /// Big-endian 16 bits; `bytes` holds exactly two.

@@ -45,8 +45,8 @@ pub(super) fn parse(bytes: &[u8]) -> Options {
     options
 }
 
-/// Where the TSval stands, if there is one: in the last timestamps option, as [`parse`] has it.
-pub(super) fn tsval_at(bytes: &[u8]) -> Option<usize> {
+/// Where TSval and TSecr stand, if there are any: in the last timestamps option, as [`parse`] has it.
+pub(super) fn timestamps_at(bytes: &[u8]) -> Option<usize> {
     entries(bytes).filter(|&(kind, _, length)| (kind, length) == (TIMESTAMPS, 8)).map(|(_, at, _)| at).last()
 }
 

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use proptest::prelude::*;
 
 use super::*;
-use crate::segment::Edit;
+use crate::segment::{Edit, Position};
 
 /// A data segment of 4 bytes, 10.0.0.1:5001 to 10.0.0.2:40000, timestamps, CE marked, window 501, checksums right.
 const DATA_IPV4: [u8; 70] = [
@@ -270,25 +270,75 @@ proptest! {
         let packet = parse(&frame, &Meta::whole(&frame), Direction::Egress).unwrap();
         let mut bare = bare_ack(&frame, &packet);
         let read = parse(&bare, &Meta::whole(&bare), Direction::Egress).unwrap();
-        let gone = Flags::SYN | Flags::FIN | Flags::PSH;
-        let flags = Flags(segment.flags.0 & !gone.0);
-        let expected = Segment { seq: segment.end(), payload: 0, flags, mss: 0, wscale: None, ..packet.segment };
+        let expected = Segment {
+            seq: segment.end(),
+            flags: Flags::ACK,
+            header: read.segment.header,
+            ce: false,
+            sack: false,
+            dsack: false,
+            payload: 0,
+            mss: 0,
+            wscale: None,
+            ..packet.segment
+        };
         prop_assert_eq!((read.key, read.segment), (key, expected));
+        prop_assert_eq!(bare.len(), read.layout.end);
+        let timestamps = if segment.timestamps.is_some() { 12 } else { 0 };
+        prop_assert_eq!(read.layout.end - read.layout.tcp, 20 + timestamps, "no other option");
+        prop_assert_eq!(&bare[read.layout.tcp + 18..read.layout.tcp + 20], &[0, 0], "nothing is urgent");
         prop_assert_eq!(complete_checksum(&mut bare, &read.layout), Checksum::Valid);
     }
 
     #[test]
+    fn a_plain_ack_is_read_back_whatever_the_link(
+        (key, segment) in segments(), seq: u32, ack: u32, timestamps in any::<Option<(u32, u32)>>(), window: u16
+    ) {
+        let link = emit(&key, &segment, Direction::Egress);
+        let position = Position { seq: SeqNumber(seq), ack: SeqNumber(ack), timestamps: timestamps.unwrap_or_default() };
+        let mut frame = Vec::new();
+        prop_assert!(plain_ack(&link[..28], &key, &position, window, &mut frame));
+        let read = parse(&frame, &Meta::whole(&frame), Direction::Egress).unwrap();
+        let expected = Segment {
+            seq: SeqNumber(seq),
+            ack: SeqNumber(ack),
+            flags: Flags::ACK,
+            window,
+            frames: 1,
+            header: read.segment.header,
+            timestamps: timestamps.filter(|&times| times != (0, 0)),
+            ..Segment::default()
+        };
+        prop_assert_eq!((read.key, read.segment), (key, expected));
+        let mut whole = frame.clone();
+        prop_assert_eq!(complete_checksum(&mut whole, &read.layout), Checksum::Valid);
+        fill_checksums(&mut whole, &read.layout);
+        prop_assert_eq!(whole, frame);
+        for length in 0..14 {
+            prop_assert!(!plain_ack(&link[..length], &key, &position, window, &mut Vec::new()));
+        }
+    }
+
+    #[test]
     fn edits_keep_the_checksums_right(
-        (key, segment) in segments(), window: Option<u16>, ect: Option<bool>, ece: Option<bool>, ack: Option<u32>,
-        tsval: Option<u32>
+        (key, segment) in segments(), window: Option<u16>, ect: Option<bool>, ece: Option<bool>,
+        position: Option<(u32, u32, (u32, u32))>
     ) {
         let mut frame = emit(&key, &segment, Direction::Egress);
         let layout = parse(&frame, &Meta::whole(&frame), Direction::Egress).unwrap().layout;
-        apply(&mut frame, &layout, &Edit { window, ect, ece, ack: ack.map(SeqNumber), tsval });
+        let position = position.map(|(seq, ack, timestamps)| Position {
+            seq: SeqNumber(seq),
+            ack: SeqNumber(ack),
+            timestamps,
+        });
+        apply(&mut frame, &layout, &Edit { window, ect, ece, position });
         let mut expected = segment;
         expected.window = window.unwrap_or(segment.window);
-        expected.ack = ack.map_or(segment.ack, SeqNumber);
-        expected.timestamps = segment.timestamps.map(|(value, echo)| (tsval.unwrap_or(value), echo));
+        if let Some(Position { seq, ack, timestamps }) = position {
+            expected.seq = seq;
+            expected.ack = ack;
+            expected.timestamps = segment.timestamps.and(Some(timestamps));
+        }
         expected.ce = segment.ce && ect.is_none();
         match ece {
             Some(true) => expected.flags |= Flags::ECE,
@@ -297,7 +347,7 @@ proptest! {
         }
         let read = parse(&frame, &Meta::whole(&frame), Direction::Egress).unwrap();
         expected.header = read.segment.header;
-        if ack.is_some() {
+        if position.is_some() {
             // The block stays where it is.
             expected.dsack = read.segment.dsack;
         }

@@ -40,6 +40,15 @@ struct {
 	__type(value, struct flow_key);
 } keys SEC(".maps");
 
+/* Link header of each entry of `flows` whose peer was told less than TCP said. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, MAX_FLOWS);
+	__type(key, __u32);
+	__type(value, struct link);
+} links SEC(".maps");
+
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, MAX_FLOWS);
@@ -156,7 +165,7 @@ static __always_inline void describe(const struct __sk_buff *skb, const struct o
 	held->window = out->window;
 	held->class = out->class;
 	held->bits = (out->ece ? HELD_ECE : 0) | (out->data ? HELD_DATA : 0) | (out->repeated ? HELD_REPEATED : 0) |
-		     (out->copy ? HELD_COPY : 0);
+		     (out->copy ? HELD_COPY : 0) | (out->dsack ? HELD_DSACK : 0);
 	held->shift = out->shift;
 }
 
@@ -230,7 +239,7 @@ static __always_inline int take_by_redirect(struct __sk_buff *skb, const struct 
 }
 
 SEC("tc")
-int ingress(struct __sk_buff *skb)
+int ackgate_ingress(struct __sk_buff *skb)
 {
 	__u64 now = clock();
 	struct packet packet = {};
@@ -257,7 +266,7 @@ int ingress(struct __sk_buff *skb)
 }
 
 /* Where windows are granted or bounded, the window field of a segment that passes says the flow's right edge. */
-static __always_inline void rewrite_window(struct __sk_buff *skb, const struct flow *flow,
+static __always_inline bool rewrite_window(struct __sk_buff *skb, const struct flow *flow,
 					   const struct segment *segment, const struct outgoing *out)
 {
 	__u16 window;
@@ -265,17 +274,40 @@ static __always_inline void rewrite_window(struct __sk_buff *skb, const struct f
 
 	window = window_field(flow, out);
 	if (window == out->window)
-		return;
+		return false;
 	add64(&gate.rewritten, 1);
 	old = bpf_htons(out->window);
 	new = bpf_htons(window);
 	/* A checksum that is left to the card is summed up when the packet leaves; this helper knows. */
 	if (bpf_l4_csum_replace(skb, segment->tcp + 16, old, new, sizeof(new)) == 0)
 		bpf_skb_store_bytes(skb, segment->tcp + 14, &new, sizeof(new), 0);
+	return true;
+}
+
+/* The peer is told less than TCP said: should nobody be left to make up for it, the standby will. */
+static __always_inline void note_link(struct __sk_buff *skb, __u32 id)
+{
+	struct link *link = bpf_map_lookup_elem(&links, &id);
+
+	if (!link || bpf_skb_load_bytes(skb, 0, link->head, sizeof(link->head)))
+		return;
+	link->tag = skb->vlan_present ? skb->vlan_tci : 0;
+	link->tag_protocol = skb->vlan_present ? bpf_ntohs(skb->vlan_proto) : 0;
+}
+
+/* What would have become of a segment that leaves as it is. */
+static __always_inline void observe(struct flow *flow, const struct outgoing *out, int decision, __u64 now)
+{
+	if (decision == DECIDE_HOLD || decision == DECIDE_SPLIT) {
+		add64(&books.would_hold, 1);
+		pass_after_all(flow, out, now);
+	}
+	if (decision != DECIDE_DISCARD && window_field(flow, out) != out->window)
+		add64(&gate.rewritten, 1);
 }
 
 SEC("tc")
-int egress(struct __sk_buff *skb)
+int ackgate_egress(struct __sk_buff *skb)
 {
 	__u64 now = clock();
 	struct packet packet = {};
@@ -286,6 +318,9 @@ int egress(struct __sk_buff *skb)
 	bool copied = false;
 	__u32 id;
 
+	/* What the daemon has released, on its way to whoever stands behind us. */
+	if (skb->mark == PASS_MARK)
+		return TC_ACT_UNSPEC;
 	reject = parse(skb, false, &packet);
 	if (reject) {
 		count_reject(reject);
@@ -295,6 +330,12 @@ int egress(struct __sk_buff *skb)
 	if (!flow)
 		return TC_ACT_UNSPEC;
 	decision = account_egress(flow, &packet.segment, now, &out);
+	if (settings.take == TAKE_NOTHING) {
+		observe(flow, &out, decision, now);
+		return TC_ACT_UNSPEC;
+	}
+	if (decision != DECIDE_PASS)
+		note_link(skb, id);
 	if (decision == DECIDE_DISCARD)
 		return vanish();
 	if (decision != DECIDE_PASS) {
@@ -312,7 +353,8 @@ int egress(struct __sk_buff *skb)
 			pass_after_all(flow, &out, now);
 		}
 	}
-	rewrite_window(skb, flow, &packet.segment, &out);
+	if (rewrite_window(skb, flow, &packet.segment, &out) && decision == DECIDE_PASS)
+		note_link(skb, id);
 	return TC_ACT_UNSPEC;
 }
 
@@ -334,7 +376,7 @@ static __always_inline bool note_held(struct __sk_buff *skb, const struct outgoi
 
 /* Whether the packet has to wait, as netfilter's match `bpf` wants to be told: not 0 is yes. */
 SEC("socket")
-int must_wait(struct __sk_buff *skb)
+int ackgate_wait(struct __sk_buff *skb)
 {
 	__u64 now = clock();
 	struct packet packet = {};
@@ -367,7 +409,7 @@ int must_wait(struct __sk_buff *skb)
 }
 
 SEC("tc")
-int egress_window(struct __sk_buff *skb)
+int ackgate_window(struct __sk_buff *skb)
 {
 	struct packet packet = {};
 	struct segment *segment = &packet.segment;
@@ -375,7 +417,7 @@ int egress_window(struct __sk_buff *skb)
 	struct flow *flow;
 	__u32 *id;
 
-	if (!(settings.credit || settings.bound_windows) || parse(skb, false, &packet))
+	if (!(settings.credit || settings.bound_windows) || !daemon_lives(clock()) || parse(skb, false, &packet))
 		return TC_ACT_UNSPEC;
 	id = bpf_map_lookup_elem(&flow_ids, &packet.key);
 	flow = id ? bpf_map_lookup_elem(&flows, id) : NULL;

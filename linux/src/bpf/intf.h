@@ -25,6 +25,15 @@ struct flow_key {
 	__u32 vlan;
 };
 
+/* How a connection's frames begin: enough for addresses, two VLAN tags and the type behind them. For whoever writes one that our
+ * TCP did not send. */
+struct link {
+	__u8 head[28];
+	/* A tag that travels beside the frame, as in struct held. */
+	__u16 tag;
+	__u16 tag_protocol;
+};
+
 /* Books of the datapath itself, beside PAC's. */
 struct books {
 	/* Entries of the flow table that were handed out at least once. */
@@ -38,6 +47,8 @@ struct books {
 	__u64 fragments;
 	__u64 malformed;
 	__u64 authenticated;
+	/* Segments that would have been held, had anything been taken. */
+	__u64 would_hold;
 };
 
 /* How a held frame is taken off the wire (settings.take). */
@@ -51,6 +62,8 @@ enum take {
 	TAKE_REDIRECT = 2,
 	/* The frame stays in the kernel, in a netfilter queue; its `struct held` goes to the ring. */
 	TAKE_QUEUE = 3,
+	/* Nothing is taken, left out or rewritten: what would have been is counted. */
+	TAKE_NOTHING = 4,
 };
 
 /* Mark of what the daemon sends by itself through our own hooks: not to be taken again. */
@@ -121,5 +134,7 @@ enum what {
 #define HELD_REPEATED 4
 /* The frame has left already; this is its copy, which becomes a bare ACK. */
 #define HELD_COPY 8
+/* The frame reports a duplicate. */
+#define HELD_DSACK 16
 
 #endif

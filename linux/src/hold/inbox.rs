@@ -3,32 +3,28 @@
 use ackgate_control::policy::PacketId;
 use ackgate_control::segment::Edit;
 
-use super::{Arrival, Header};
+use super::{Arrival, Header, MAC_ADDRESSES};
 use crate::emitter::Emitter;
 use crate::frames::Frames;
+use crate::standby::Keeper;
 
-/// Where a VLAN tag belongs in a frame: after the two MAC addresses.
-const TAG_OFFSET: usize = 12;
-
-#[derive(Debug, Default)]
-pub(super) struct Inbox {
+#[derive(Debug)]
+pub(crate) struct Inbox {
     frames: Frames,
     pub(super) arrivals: Vec<Arrival>,
 }
 
 impl Inbox {
-    /// Takes in a header and the frame behind it. A tag that travelled beside the frame is put back into it.
+    pub(crate) const fn new(keeper: Keeper) -> Self {
+        Self { frames: Frames::new(keeper), arrivals: Vec::new() }
+    }
+
+    /// Takes in a header and the frame behind it.
     pub(super) fn take(&mut self, record: &[u8]) {
         let Some((header, frame)) = Header::split(record) else { return };
-        let packet = match (&header.tag, frame.split_at_checked(TAG_OFFSET)) {
-            (Some(tag), Some((addresses, rest))) => {
-                let mut head = [0; TAG_OFFSET + 4];
-                head[..TAG_OFFSET].copy_from_slice(addresses);
-                head[TAG_OFFSET..].copy_from_slice(tag);
-                self.frames.insert(&head, rest)
-            }
-            _ => self.frames.insert(frame, &[]),
-        };
+        let mut buffer = [0; MAC_ADDRESSES + 4];
+        let (head, rest) = header.whole(frame, &mut buffer);
+        let packet = self.frames.insert(head, rest, header.is_renewable());
         if header.out.copy {
             self.frames.replace_with_bare_ack(packet);
         }
@@ -46,5 +42,17 @@ impl Inbox {
 
     pub(super) fn discard(&mut self, packet: PacketId, emitter: &mut Emitter) {
         emitter.recycle(self.frames.remove(packet, Vec::new()));
+    }
+
+    /// Sends what was released.
+    pub(super) fn flush(&mut self, emitter: &mut Emitter) {
+        emitter.flush();
+        self.frames.settle();
+    }
+
+    /// Forgets what was released.
+    pub(super) fn withdraw(&mut self, emitter: &mut Emitter) {
+        emitter.withdraw();
+        self.frames.settle();
     }
 }

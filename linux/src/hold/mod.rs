@@ -14,7 +14,10 @@ use ackgate_control::segment::Edit;
 use ackgate_control::seq::SeqNumber;
 use ackgate_control::units::Time;
 
-pub(crate) use nfqueue::{NfQueue, probe as probe_nfqueue};
+use crate::error::Error;
+use crate::standby::Aid;
+
+pub(crate) use nfqueue::{AllPackets, Copies, NfQueue, probe as probe_nfqueue};
 pub(crate) use redirect::{Pair, Redirect};
 #[cfg(test)]
 pub(crate) use ring::Reader;
@@ -48,7 +51,7 @@ pub enum Choice {
 }
 
 /// Where held frames are, and how they come back.
-pub trait Hold: fmt::Debug {
+pub(crate) trait Hold: fmt::Debug {
     /// What `--hold` calls it.
     fn name(&self) -> &'static str;
 
@@ -71,6 +74,15 @@ pub trait Hold: fmt::Debug {
     /// Sends what was released.
     fn flush(&mut self);
 
+    /// Forgets what was released and has not been sent.
+    fn withdraw(&mut self);
+
+    /// What somebody else needs to send in this back-end's place, and to find what it has not collected yet.
+    ///
+    /// # Errors
+    /// When it cannot be had.
+    fn aid(&self) -> Result<Aid, Error>;
+
     /// Released frames that the device would not take.
     fn lost(&self) -> u64;
 }
@@ -86,10 +98,30 @@ pub(crate) struct Header {
     pub(crate) tag: Option<[u8; 4]>,
 }
 
+/// Bytes of the two MAC addresses that a frame begins with. A VLAN tag belongs behind them.
+pub(crate) const MAC_ADDRESSES: usize = 12;
+
 /// `HELD_MAGIC` of `intf.h`.
 const MAGIC: u16 = 0x88b5;
 
 impl Header {
+    /// Whether what it describes says nothing but how far we have received: then it can be written anew.
+    pub(crate) const fn is_renewable(&self) -> bool {
+        self.out.copy || matches!(self.out.class, Class::Ack | Class::Urgent | Class::Stale)
+    }
+
+    /// The frame as it is on the wire, in two parts: a tag that travelled beside it is back in its place.
+    pub(crate) fn whole<'a>(&self, frame: &'a [u8], buffer: &'a mut [u8; MAC_ADDRESSES + 4]) -> (&'a [u8], &'a [u8]) {
+        match (&self.tag, frame.split_at_checked(MAC_ADDRESSES)) {
+            (Some(tag), Some((addresses, rest))) => {
+                buffer[..MAC_ADDRESSES].copy_from_slice(addresses);
+                buffer[MAC_ADDRESSES..].copy_from_slice(tag);
+                (buffer, rest)
+            }
+            _ => (frame, &[]),
+        }
+    }
+
     /// Reads the header and the frame behind it; `None` for anything else, which only a mismatch of versions could be.
     pub(crate) fn split(record: &[u8]) -> Option<(Self, &[u8])> {
         let (time, rest) = record.split_first_chunk::<8>()?;
@@ -119,6 +151,7 @@ impl Header {
                 data: bits & 2 != 0,
                 repeated: bits & 4 != 0,
                 copy: bits & 8 != 0,
+                dsack: bits & 16 != 0,
                 window: u16::from_ne_bytes([w0, w1]),
                 shift,
             },
@@ -144,7 +177,7 @@ mod tests {
         for field in [501_u16, 0x200a, 0x8100] {
             record.extend_from_slice(&field.to_ne_bytes());
         }
-        record.extend_from_slice(&[5, 15, 9, 0, 0, 0]);
+        record.extend_from_slice(&[5, 31, 9, 0, 0, 0]);
         let head = record.len();
         assert_eq!(head, 32, "struct held");
         record.extend_from_slice(b"abcpadding");
@@ -157,6 +190,7 @@ mod tests {
             data: true,
             repeated: true,
             copy: true,
+            dsack: true,
             window: 501,
             shift: 9,
         };

@@ -20,6 +20,7 @@ use crate::datapath::Datapath;
 use crate::device::Device;
 use crate::emitter::Emitter;
 use crate::error::Error;
+use crate::standby::{Aid, Elsewhere, Keeper, Outlet};
 use crate::sys;
 
 /// The pair of virtual devices.
@@ -85,6 +86,7 @@ fn ip(arguments: &[&str]) -> io::Result<()> {
 /// The back-end.
 #[derive(Debug)]
 pub(crate) struct Redirect {
+    device: Device,
     pair: Pair,
     /// Wake-ups, and copies of what leaves at once, come through the ring.
     ring: Reader,
@@ -94,12 +96,12 @@ pub(crate) struct Redirect {
 }
 
 impl Redirect {
-    pub(crate) fn new(device: &Device, datapath: &Datapath, pair: Pair) -> Result<Self, Error> {
+    pub(crate) fn new(device: &Device, datapath: &Datapath, pair: Pair, keeper: Keeper) -> Result<Self, Error> {
         let emitter =
             Emitter::new(device).map_err(|source| Error::from_io("open a raw socket on the device", source))?;
         let buffer = vec![0; sys::RECEIVE_BATCH * sys::RECEIVE_BYTES];
-        let ring = Reader::new(datapath)?;
-        Ok(Self { pair, inbox: ring.inbox(), ring, emitter, buffer })
+        let ring = Reader::new(datapath, keeper)?;
+        Ok(Self { device: device.clone(), pair, inbox: ring.inbox(), ring, emitter, buffer })
     }
 }
 
@@ -135,7 +137,17 @@ impl Hold for Redirect {
     }
 
     fn flush(&mut self) {
-        self.emitter.flush();
+        self.inbox.borrow_mut().flush(&mut self.emitter);
+    }
+
+    fn withdraw(&mut self) {
+        self.inbox.borrow_mut().withdraw(&mut self.emitter);
+    }
+
+    fn aid(&self) -> Result<Aid, Error> {
+        let socket = self.pair.socket.try_clone();
+        let socket = socket.map_err(|source| Error::from_io("share the socket of held frames", source))?;
+        Ok(Aid { outlet: Outlet::past_the_qdisc(&self.device)?, elsewhere: Elsewhere::Socket(socket) })
     }
 
     fn lost(&self) -> u64 {

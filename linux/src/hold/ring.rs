@@ -15,6 +15,7 @@ use crate::datapath::Datapath;
 use crate::device::Device;
 use crate::emitter::Emitter;
 use crate::error::Error;
+use crate::standby::{Aid, Elsewhere, Keeper, Outlet};
 
 /// The reading end of the ring.
 pub(crate) struct Reader {
@@ -24,10 +25,10 @@ pub(crate) struct Reader {
 }
 
 impl Reader {
-    pub(crate) fn new(datapath: &Datapath) -> Result<Self, Error> {
+    pub(crate) fn new(datapath: &Datapath, keeper: Keeper) -> Result<Self, Error> {
         const WHAT: &str = "read the ring of held frames";
         let failed = |error: libbpf_rs::Error| Error::from_bpf(WHAT, &error);
-        let inbox = Rc::new(RefCell::new(Inbox::default()));
+        let inbox = Rc::new(RefCell::new(Inbox::new(keeper)));
         let writer = Rc::clone(&inbox);
         let mut builder = RingBufferBuilder::new();
         let take = move |record: &[u8]| {
@@ -62,15 +63,16 @@ impl fmt::Debug for Reader {
 /// The back-end.
 #[derive(Debug)]
 pub(crate) struct Ring {
+    device: Device,
     reader: Reader,
     emitter: Emitter,
 }
 
 impl Ring {
-    pub(crate) fn new(device: &Device, datapath: &Datapath) -> Result<Self, Error> {
+    pub(crate) fn new(device: &Device, datapath: &Datapath, keeper: Keeper) -> Result<Self, Error> {
         let emitter =
             Emitter::new(device).map_err(|source| Error::from_io("open a raw socket on the device", source))?;
-        Ok(Self { reader: Reader::new(datapath)?, emitter })
+        Ok(Self { device: device.clone(), reader: Reader::new(datapath, keeper)?, emitter })
     }
 }
 
@@ -101,7 +103,15 @@ impl Hold for Ring {
     }
 
     fn flush(&mut self) {
-        self.emitter.flush();
+        self.reader.inbox.borrow_mut().flush(&mut self.emitter);
+    }
+
+    fn withdraw(&mut self) {
+        self.reader.inbox.borrow_mut().withdraw(&mut self.emitter);
+    }
+
+    fn aid(&self) -> Result<Aid, Error> {
+        Ok(Aid { outlet: Outlet::past_the_qdisc(&self.device)?, elsewhere: Elsewhere::Nothing })
     }
 
     fn lost(&self) -> u64 {

@@ -189,7 +189,7 @@ pub(super) fn record(what: u8, time: Time, frame: &[u8], gso_size: u16, tag: Opt
 mod tests {
     use super::*;
     use ackgate_control::flow::FlowKey;
-    use ackgate_control::segment::Segment;
+    use ackgate_control::segment::{Position, Segment};
     use ackgate_control::seq::SeqNumber;
     use ackgate_control::wire::{Checksum, complete_checksum, emit, parse};
 
@@ -207,8 +207,12 @@ mod tests {
         Segment { flags: Flags::ACK, payload, window: 500, timestamps: Some((1, 2)), ..Segment::default() }
     }
 
-    const EDIT: Edit =
-        Edit { window: Some(23), ect: Some(true), ece: Some(true), ack: Some(SeqNumber(99)), tsval: Some(4) };
+    const EDIT: Edit = Edit {
+        window: Some(23),
+        ect: Some(true),
+        ece: Some(true),
+        position: Some(Position { seq: SeqNumber(98), ack: SeqNumber(99), timestamps: (4, 5) }),
+    };
 
     #[test]
     fn a_record_is_read_as_the_programs_write_it() {

@@ -15,6 +15,8 @@ use ackgate_control::policy::Policy;
 use ackgate_control::units::Time;
 use ackgate_linux::{Error, Guard, Host, Options, Outcome, Summary, host};
 use nix::sched::{CloneFlags, setns, unshare};
+use nix::sys::socket::{setsockopt, sockopt};
+use nix::sys::time::{TimeVal, TimeValLike};
 
 /// The receiver's device, which is guarded.
 pub(crate) const DEVICE: &str = "guarded0";
@@ -24,6 +26,8 @@ pub(crate) const SENDER_DEVICE: &str = "sender0";
 pub(crate) const SENDER_V4: Ipv4Addr = Ipv4Addr::new(10, 99, 0, 2);
 pub(crate) const RECEIVER_V6: Ipv6Addr = Ipv6Addr::new(0xfd99, 0, 0, 0, 0, 0, 0, 1);
 
+/// In VLAN 10, which `World::add_vlan` adds.
+pub(crate) const RECEIVER_VLAN: Ipv4Addr = Ipv4Addr::new(10, 99, 1, 1);
 pub(crate) const SENDER_V6: Ipv6Addr = Ipv6Addr::new(0xfd99, 0, 0, 0, 0, 0, 0, 2);
 /// One of the two hosts.
 #[derive(Clone, Copy)]
@@ -73,6 +77,48 @@ impl World {
             ip("link set sender0 up");
         });
         Some(world)
+    }
+
+    /// Adds a VLAN over both devices; false, with a word on standard error, where the kernel has none.
+    pub(crate) fn add_vlan(&self) -> bool {
+        let add = |device: &str, address: &str| {
+            let link = format!("link add link {device} name vlan10 type vlan id 10");
+            let output = Command::new("ip").args(link.split(' ')).output().unwrap();
+            if !output.status.success() {
+                eprintln!("skipped: VLAN: {}", String::from_utf8_lossy(&output.stderr).trim());
+                return false;
+            }
+            ip(&format!("addr add {address}/24 dev vlan10"));
+            ip("link set vlan10 up");
+            true
+        };
+        self.receiver(|| add(DEVICE, &RECEIVER_VLAN.to_string())) && self.sender(|| add("sender0", "10.99.1.2"))
+    }
+
+    /// Sees what arrives at the sender's device from now on.
+    pub(crate) fn arrivals(&self) -> Arrivals {
+        self.sender(|| {
+            let index = nix::net::if_::if_nametoindex("sender0").unwrap();
+            // SAFETY: plain integers; the descriptor that comes back is ours alone. Protocol 0 receives nothing yet.
+            let socket = unsafe {
+                let fd = libc::socket(libc::AF_PACKET, libc::SOCK_RAW, 0);
+                assert!(fd >= 0, "{}", io::Error::last_os_error());
+                OwnedFd::from_raw_fd(fd)
+            };
+            setsockopt(&socket, sockopt::RcvBufForce, &(64 << 20)).unwrap();
+            setsockopt(&socket, sockopt::ReceiveTimeout, &TimeVal::milliseconds(20)).unwrap();
+            // SAFETY: an all-zero sockaddr_ll is valid.
+            let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
+            address.sll_family = libc::AF_PACKET as u16;
+            address.sll_protocol = (libc::ETH_P_ALL as u16).to_be();
+            address.sll_ifindex = index.cast_signed();
+            // SAFETY: address and length describe a sockaddr_ll that is alive during the call.
+            let bound = unsafe {
+                libc::bind(socket.as_raw_fd(), (&raw const address).cast(), size_of::<libc::sockaddr_ll>() as u32)
+            };
+            assert_eq!(bound, 0, "{}", io::Error::last_os_error());
+            Arrivals(socket)
+        })
     }
 
     /// Runs something as the sending host.
@@ -329,6 +375,36 @@ fn send(device: &str, frames: &[Vec<u8>]) {
                 (&raw const address).cast(),
                 size_of::<libc::sockaddr_ll>() as u32,
             );
+        }
+    }
+}
+
+/// A packet socket of the sender's.
+pub(crate) struct Arrivals(OwnedFd);
+
+impl Arrivals {
+    /// Calls `each` with the frames that have arrived, until there are none for a moment. Not with what the sender sends.
+    pub(crate) fn frames(&self, mut each: impl FnMut(&mut [u8])) {
+        let mut buffer = vec![0; 128 << 10];
+        loop {
+            // SAFETY: an all-zero sockaddr_ll is valid.
+            let mut from: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
+            let mut size = size_of::<libc::sockaddr_ll>() as u32;
+            // SAFETY: buffer and address are alive during the call and as long as said.
+            let length = unsafe {
+                libc::recvfrom(
+                    self.0.as_raw_fd(),
+                    buffer.as_mut_ptr().cast(),
+                    buffer.len(),
+                    0,
+                    (&raw mut from).cast(),
+                    &raw mut size,
+                )
+            };
+            let Ok(length) = usize::try_from(length) else { return };
+            if from.sll_pkttype != libc::PACKET_OUTGOING {
+                each(&mut buffer[..length]);
+            }
         }
     }
 }

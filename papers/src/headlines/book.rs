@@ -331,6 +331,14 @@ impl Book {
         Ok(())
     }
 
+    /// The setting and the series of a curve named `setting.series`.
+    #[must_use]
+    pub fn curve(&self, name: &str) -> Option<(&Setting, &Series)> {
+        let (setting, series) = name.split_once('.')?;
+        let setting = self.settings.iter().find(|known| known.name == setting)?;
+        Some((setting, setting.curves.iter().find(|known| known.name == series)?))
+    }
+
     /// The points of a curve, with what an alternative changes.
     ///
     /// # Errors

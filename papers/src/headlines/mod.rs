@@ -3,6 +3,7 @@
 //! [`book`] says what a file of headlines holds, [`rule`] and [`formula`] what a rule is. [`run`] runs what they need with
 //! ten seeds, [`figures`] and [`stats`] make values and intervals of it, [`verdict`] judges.
 
+pub mod board;
 pub mod book;
 pub mod figures;
 pub mod formula;

@@ -4,11 +4,12 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
-use ackgate_sim::observer::Nobody;
+use ackgate_sim::observer::Until;
 use ackgate_sim::output::flat;
 use ackgate_sim::scenario::ScenarioError;
-use ackgate_sim::sweep::{self, Point};
+use ackgate_sim::sweep::{self, Point, SweepError};
 
 use super::book::{Alternative, Book, Headline, Place, payload_rate};
 use super::figures::{Cell, Curve, Figures, Metric, Row};
@@ -93,6 +94,9 @@ pub enum HeadlineError {
         /// What.
         error: ackgate_sim::Error,
     },
+    /// The rows of tasks.
+    #[error(transparent)]
+    Tasks(SweepError),
     /// A file of results.
     #[error("{file}: {error}")]
     File {
@@ -104,10 +108,25 @@ pub enum HeadlineError {
 }
 
 /// The points of curves, by the curves' names.
-type Places = BTreeMap<String, Vec<Place>>;
+pub(super) type Places = BTreeMap<String, Vec<Place>>;
 
-/// A point of a curve with a seed.
-type Wanted<'a> = (&'a Place, usize);
+/// A point of a curve, by number, with a seed.
+#[derive(Clone, Copy)]
+pub(super) struct Wanted<'a> {
+    pub(super) curve: &'a str,
+    pub(super) i: usize,
+    pub(super) place: &'a Place,
+    pub(super) seed: usize,
+}
+
+impl Wanted<'_> {
+    /// What to run, and what identifies it.
+    pub(super) fn point(&self) -> (Point, String) {
+        let point = self.place.first.with_seed(self.place.first.scenario.seed + self.seed as u64);
+        let name = name(&point, &self.place.watch);
+        (point, name)
+    }
+}
 
 /// Runs and judges. `progress` is told what is done and how much there is of it, in bytes of traffic.
 ///
@@ -118,6 +137,14 @@ pub fn run(
     options: &Options,
     progress: &(impl Fn(&str, u128, u128) + Sync),
 ) -> Result<Outcomes, HeadlineError> {
+    let store = open(&books, options)?;
+    let mut runner = Runner { options, store, progress };
+    let papers = books.into_iter().map(|book| runner.paper(book)).collect::<Result<_, _>>()?;
+    Ok(Outcomes { papers, others: runner.store.others })
+}
+
+/// The runs that are there already.
+pub(super) fn open(books: &[Book], options: &Options) -> Result<Store, HeadlineError> {
     let known: Vec<&str> = books.iter().flat_map(|book| &book.headlines).map(|headline| headline.id.as_str()).collect();
     if let Some(name) = options.ids.iter().find(|name| !known.iter().any(|id| id.eq_ignore_ascii_case(name))) {
         return Err(HeadlineError::Unknown { name: name.clone(), known: known.join(", ") });
@@ -126,10 +153,38 @@ pub fn run(
     let file = |error: std::io::Error| HeadlineError::File { file: path.display().to_string(), error };
     fs::create_dir_all(&options.out).map_err(file)?;
     let wanted = books.iter().flat_map(quantities).collect();
-    let store = Store::open(&path, &options.build, wanted).map_err(file)?;
-    let mut runner = Runner { options, store, progress };
-    let papers = books.into_iter().map(|book| runner.paper(book)).collect::<Result<_, _>>()?;
-    Ok(Outcomes { papers, others: runner.store.others })
+    Store::open(&path, &options.build, wanted).map_err(file)
+}
+
+/// The headlines that are asked for.
+pub(super) struct Chosen {
+    pub(super) headlines: Vec<Headline>,
+    /// Whether each is given a verdict, which a quick run does not do to those that take long.
+    pub(super) given: Vec<bool>,
+    /// The points that the verdicts rest on.
+    pub(super) places: Places,
+}
+
+pub(super) fn choose(book: &Book, options: &Options) -> Result<Chosen, ScenarioError> {
+    let chosen = |headline: &&Headline| {
+        options.ids.is_empty() || options.ids.iter().any(|id| id.eq_ignore_ascii_case(&headline.id))
+    };
+    let headlines: Vec<Headline> = book.headlines.iter().filter(chosen).cloned().collect();
+    let given: Vec<bool> = headlines.iter().map(|headline| !options.quick || !is_slow(book, headline)).collect();
+    let places = curves(book, headlines.iter().zip(&given).filter(|(_, given)| **given).map(|(one, _)| one), None)?;
+    Ok(Chosen { headlines, given, places })
+}
+
+/// The alternatives that can be run, with their numbers.
+pub(super) fn alternatives(book: &Book) -> impl Iterator<Item = (usize, &Alternative)> {
+    book.alternatives.iter().enumerate().filter(|(_, other)| other.not_run.is_empty())
+}
+
+/// Whether an alternative may change a headline's verdict.
+pub(super) fn is_concerned(headline: &Headline, other: &Alternative) -> bool {
+    let changed = |name: &str| name.split_once('.').is_some_and(|(setting, curve)| other.changes(setting, curve));
+    let touched = !other.define.is_empty() || headline.rules().flat_map(super::rule::Rule::curves).any(changed);
+    headline.cannot.is_empty() && touched
 }
 
 /// All columns that a book's names stand for.
@@ -162,24 +217,13 @@ struct Runner<'a, F> {
 impl<F: Fn(&str, u128, u128) + Sync> Runner<'_, F> {
     fn paper(&mut self, book: Book) -> Result<Outcome, HeadlineError> {
         let name = book.paper.name();
-        let chosen = |headline: &&Headline| {
-            self.options.ids.is_empty() || self.options.ids.iter().any(|id| id.eq_ignore_ascii_case(&headline.id))
-        };
-        let headlines: Vec<Headline> = book.headlines.iter().filter(chosen).cloned().collect();
-        let given: Vec<bool> =
-            headlines.iter().map(|headline| !self.options.quick || !is_slow(&book, headline)).collect();
-        let places =
-            curves(&book, headlines.iter().zip(&given).filter(|(_, given)| **given).map(|(one, _)| one), None)?;
+        let Chosen { headlines, given, places } = choose(&book, self.options)?;
         self.fill(name, &every(&places, SEEDS))?;
-        let mut figures = self.figures(&book, &places);
+        let mut figures = figures(&self.store, &book, &places);
         if !self.options.quick {
             let cells: BTreeSet<Cell> = headlines.iter().flat_map(|headline| straddling(headline, &figures)).collect();
-            let more: Vec<Wanted<'_>> = cells
-                .iter()
-                .flat_map(|(curve, i)| (SEEDS..MORE_SEEDS).map(|seed| (&places[curve][*i], seed)))
-                .collect();
-            self.fill(&format!("{name}, more seeds"), &more)?;
-            figures = self.figures(&book, &places);
+            self.fill(&format!("{name}, more seeds"), &more(&places, &cells))?;
+            figures = self::figures(&self.store, &book, &places);
         }
         let mut judged: Vec<Judged> = headlines
             .into_iter()
@@ -190,7 +234,7 @@ impl<F: Fn(&str, u128, u128) + Sync> Runner<'_, F> {
             })
             .collect();
         if self.options.alternatives {
-            for (number, other) in book.alternatives.iter().enumerate().filter(|(_, other)| other.not_run.is_empty()) {
+            for (number, other) in alternatives(&book) {
                 self.otherwise(&book, number, other, &figures, &mut judged)?;
             }
         }
@@ -207,18 +251,12 @@ impl<F: Fn(&str, u128, u128) + Sync> Runner<'_, F> {
         figures: &Figures,
         judged: &mut [Judged],
     ) -> Result<(), HeadlineError> {
-        let touches = |headline: &Headline| {
-            let changed =
-                |name: &str| name.split_once('.').is_some_and(|(setting, curve)| other.changes(setting, curve));
-            !other.define.is_empty() || headline.rules().flat_map(super::rule::Rule::curves).any(changed)
-        };
         let concerned: Vec<usize> = (0..judged.len())
-            .filter(|i| judged[*i].judgement.is_some() && judged[*i].headline.cannot.is_empty())
-            .filter(|i| touches(&judged[*i].headline))
+            .filter(|i| judged[*i].judgement.is_some() && is_concerned(&judged[*i].headline, other))
             .collect();
         let places = curves(book, concerned.iter().map(|i| &judged[*i].headline), Some(other))?;
         self.fill(&format!("{}: {}", book.paper.name(), other.also), &every(&places, SEEDS))?;
-        let mut changed = self.figures(book, &places);
+        let mut changed = self::figures(&self.store, book, &places);
         for (name, curve) in &figures.curves {
             changed.curves.entry(name.clone()).or_insert_with(|| curve.clone());
         }
@@ -234,18 +272,21 @@ impl<F: Fn(&str, u128, u128) + Sync> Runner<'_, F> {
     fn fill(&mut self, what: &str, wanted: &[Wanted<'_>]) -> Result<(), HeadlineError> {
         let mut names = BTreeSet::new();
         let mut jobs: Vec<(Point, &[Watch])> = Vec::new();
-        for (place, seed) in wanted {
-            let point = place.first.with_seed(place.first.scenario.seed + *seed as u64);
-            let name = name(&point, &place.watch);
+        for one in wanted {
+            let (point, name) = one.point();
             if self.store.get(&name).is_none() && names.insert(name) {
-                jobs.push((Point { index: jobs.len(), ..point }, &place.watch));
+                jobs.push((Point { index: jobs.len(), ..point }, &one.place.watch));
             }
         }
         let all: u128 = jobs.iter().map(|(point, _)| point.work()).sum();
         let mut done = 0;
         (self.progress)(what, 0, all);
         let points: Vec<&Point> = jobs.iter().map(|(point, _)| point).collect();
-        let simulate = |point: &Point| simulate(point, jobs[point.index].1);
+        let never = AtomicBool::new(false);
+        let simulate = |point: &Point| {
+            simulate(point, jobs[point.index].1, &never)
+                .map_err(|error| HeadlineError::Simulation { point: format!("{:?}", point.scenario), error })
+        };
         let (store, progress) = (&mut self.store, self.progress);
         sweep::run_all(&points, self.options.jobs, simulate, |point, row| {
             done += point.work();
@@ -254,24 +295,21 @@ impl<F: Fn(&str, u128, u128) + Sync> Runner<'_, F> {
             store.add(name(point, jobs[point.index].1), row).map_err(file)
         })
     }
+}
 
-    /// The figures of curves, with as many seeds as each point has.
-    fn figures(&self, book: &Book, places: &Places) -> Figures {
-        let mut figures = Figures::new(book.define.clone());
-        for (name, places) in places {
-            let runs = |place: &Place| -> Vec<Arc<Row>> {
-                let row = |seed: usize| {
-                    let point = place.first.with_seed(place.first.scenario.seed + seed as u64);
-                    self.store.get(&self::name(&point, &place.watch))
-                };
-                (0..MORE_SEEDS).map_while(row).collect()
-            };
-            let payload = places.first().map_or(f64::NAN, |place| payload_rate(&place.first.scenario));
-            let (xs, rows) = (places.iter().map(|place| place.x).collect(), places.iter().map(runs).collect());
-            figures.curves.insert(name.clone(), Curve { xs, payload, rows });
-        }
-        figures
+/// The figures of curves, with as many seeds as each point has.
+pub(super) fn figures(store: &Store, book: &Book, places: &Places) -> Figures {
+    let mut figures = Figures::new(book.define.clone());
+    for (curve, places) in places {
+        let runs = |(i, place): (usize, &Place)| -> Vec<Arc<Row>> {
+            (0..MORE_SEEDS).map_while(|seed| store.get(&Wanted { curve, i, place, seed }.point().1)).collect()
+        };
+        let payload = places.first().map_or(f64::NAN, |place| payload_rate(&place.first.scenario));
+        let xs = places.iter().map(|place| place.x).collect();
+        let rows = places.iter().enumerate().map(runs).collect();
+        figures.curves.insert(curve.clone(), Curve { xs, payload, rows });
     }
+    figures
 }
 
 /// Whether a headline rests on something that a quick run leaves out.
@@ -283,7 +321,7 @@ fn is_slow(book: &Book, headline: &Headline) -> bool {
 }
 
 /// The points of all curves that some headlines need; of those that an alternative changes, when there is one.
-fn curves<'a>(
+pub(super) fn curves<'a>(
     book: &Book,
     headlines: impl Iterator<Item = &'a Headline>,
     other: Option<&Alternative>,
@@ -310,8 +348,20 @@ fn curves<'a>(
     Ok(places)
 }
 
-fn every(places: &Places, seeds: usize) -> Vec<Wanted<'_>> {
-    places.values().flatten().flat_map(|place| (0..seeds).map(move |seed| (place, seed))).collect()
+/// All points with their first seeds.
+pub(super) fn every(places: &Places, seeds: usize) -> Vec<Wanted<'_>> {
+    let points =
+        places.iter().flat_map(|(curve, places)| places.iter().enumerate().map(move |(i, place)| (curve, i, place)));
+    points.flat_map(|(curve, i, place)| (0..seeds).map(move |seed| Wanted { curve, i, place, seed })).collect()
+}
+
+/// Some points with their further seeds.
+pub(super) fn more<'a>(places: &'a Places, cells: &'a BTreeSet<Cell>) -> Vec<Wanted<'a>> {
+    let seeds = |(curve, i): &'a Cell| {
+        let place = &places[curve][*i];
+        (SEEDS..MORE_SEEDS).map(move |seed| Wanted { curve, i: *i, place, seed })
+    };
+    cells.iter().flat_map(seeds).collect()
 }
 
 /// Identifies a run: its scenario with the seed, and what is counted.
@@ -329,14 +379,14 @@ fn hash(places: &[Place]) -> String {
     format!("{all:016x}")
 }
 
-fn simulate(point: &Point, watch: &[Watch]) -> Result<Row, HeadlineError> {
-    let failed = |error| HeadlineError::Simulation { point: format!("{:?}", point.scenario), error };
+/// One run's figures.
+pub(super) fn simulate(point: &Point, watch: &[Watch], stop: &AtomicBool) -> Result<Row, ackgate_sim::Error> {
     let (report, counted) = if watch.is_empty() {
-        (ackgate_sim::run(&point.scenario, &mut Nobody).map_err(failed)?, Row::new())
+        (ackgate_sim::run(&point.scenario, &mut Until(stop))?, Row::new())
     } else {
-        let mut probe = Probe::new(watch);
-        let report = ackgate_sim::run(&point.scenario, &mut probe).map_err(failed)?;
-        (report, probe.finish())
+        let mut observer = (Until(stop), Probe::new(watch));
+        let report = ackgate_sim::run(&point.scenario, &mut observer)?;
+        (report, observer.1.finish())
     };
     let columns: HashMap<String, String> = flat::columns(&report).into_iter().collect();
     let mut row: Row = columns.iter().filter_map(|(name, text)| Some((name.clone(), text.parse().ok()?))).collect();

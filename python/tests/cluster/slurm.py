@@ -48,13 +48,13 @@ def missing() -> list[str]:
     return lacking if os.geteuid() == 0 else [*lacking, "root"]
 
 
-def until(what: Callable[[], bool], message: str, seconds: float = 120) -> None:
-    """Waits for something to become true."""
+def until(what: Callable[[], bool], message: str, seconds: float = 120, every: float = 0.1) -> None:
+    """Waits for something to become true, asking again after so many seconds."""
     end = time.monotonic() + seconds
     while not what():
         if time.monotonic() > end:
             raise TimeoutError(message)
-        time.sleep(0.1)
+        time.sleep(every)
 
 
 def _free_port() -> int:

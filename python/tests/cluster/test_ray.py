@@ -79,5 +79,16 @@ def test_a_driver_that_dies_leaves_what_came_back(tmp_path: Path) -> None:
         ackgate.collect(folder)
     swept = ackgate.sweep(SCENARIO, VARY, seeds=500, engine="ray", folder=folder, tasks=40, progress=False)
     assert swept.csv == ackgate.sweep(SCENARIO, VARY, seeds=500, progress=False).csv
-    with pytest.raises(ackgate.SweepError, match="another sweep"):
+    with pytest.raises(ackgate.SweepError, match="other work than this sweep"):
         ackgate.sweep(SCENARIO, VARY, seeds=2, engine="ray", folder=folder)
+
+
+def test_a_reproduction_is_the_same_files(tmp_path: Path) -> None:
+    names = ["VAS-F12", "PAC-T-NMAX"]
+    plain = ackgate.reproduce(*names, out=tmp_path / "one", progress=False)
+    there = ackgate.reproduce(
+        *names, out=tmp_path / "many", engine="ray", folder=tmp_path / "tasks", tasks=5, progress=False
+    )
+    assert there.claims == plain.claims
+    files = {file.name: file.read_bytes() for file in (tmp_path / "one").iterdir()}
+    assert {file.name: file.read_bytes() for file in (tmp_path / "many").iterdir()} == files

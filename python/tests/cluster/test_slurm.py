@@ -1,4 +1,5 @@
-"""Sweeps as job arrays of a real Slurm: the rows are the bytes of one process, whatever is killed on the way."""
+"""Sweeps and reproductions as job arrays of a real Slurm: what comes of them are the bytes of one process, whatever is killed
+on the way."""
 
 from __future__ import annotations
 
@@ -92,3 +93,30 @@ def test_what_waits_is_not_submitted_twice(slurm: Slurm, ackgate: str, tmp_path:
     slurm.call("scontrol", "release", (folder / "jobs").read_text().strip())
     until(lambda: not slurm.active(), "the array does not end")
     assert "16 of 16" in slurm.call(*sweep, "status", str(folder))
+
+
+def test_a_reproduction_one_task_killed(slurm: Slurm, ackgate: str, tmp_path: Path) -> None:
+    # Runs of a second and more, with views.
+    asked = ["VAS-F12", "VAS-F5", "PAC-T-NMAX", "--quick"]
+    folder, one, many = tmp_path / "tasks", tmp_path / "one", tmp_path / "many"
+    reproduce = [ackgate, "reproduce"]
+    shown = slurm.call(*reproduce, *asked, "--out", str(one))
+    script = slurm.call(*reproduce, *asked, "--on", "slurm", "--dir", str(folder), "--tasks", "6", "--print")
+    assert f"reproduce task '{folder}'" in script and "#SBATCH --array=1-" in script
+    # What was printed is what is submitted, by hand or as what is missing.
+    job = slurm.call(*reproduce, "missing", str(folder)).split()[1].rstrip(":")
+    slurm.call("scontrol", "update", f"jobid={job}", "requeue=0")
+    until(lambda: any((folder / "rows").glob("*.csv")), "no task writes a row")
+    os.kill(_running(folder), signal.SIGKILL)
+    until(lambda: not slurm.active(), "the array does not end", 1_200)
+    status = json.loads(slurm.call(*reproduce, "status", str(folder), "--json"))
+    assert len(status["tasks_missing"]) == 1 and status["done"] < status["points"]
+    early = subprocess.run([*reproduce, "collect", str(folder), "--out", str(many)], capture_output=True, text=True, check=False)
+    assert early.returncode == 1 and "points are missing" in early.stderr
+    slurm.call(*reproduce, "missing", str(folder))
+    until(lambda: not slurm.active(), "the missing task does not end", 600)
+    collected = slurm.call(*reproduce, "collect", str(folder), "--out", str(many))
+    files = {file.name: file.read_bytes() for file in one.iterdir()}
+    assert {file.name: file.read_bytes() for file in many.iterdir()} == files
+    assert {"report.html", "results.json", "VAS-F12.csv", "VAS-F12.views.csv", "VAS-F5.svg"} <= files.keys()
+    assert collected.replace(str(many), "") == shown.replace(str(one), "")

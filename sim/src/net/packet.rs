@@ -132,7 +132,7 @@ impl Packet {
         20 + timestamps + sack + syn
     }
 
-    /// Keeps only the acknowledgement: as TCP stands after this packet. `header` is what comes before TCP,
+    /// Keeps only the acknowledgement, its window and timestamps: as TCP stands after this packet. `header` is what comes before TCP,
     /// `wscale` the shift of its window field, which does not yet hold for a SYN-ACK.
     pub fn become_bare_ack(&mut self, header: u8, wscale: u8) {
         let phantom = u32::from(self.flags.has(Flags::SYN)) + u32::from(self.flags.has(Flags::FIN));
@@ -141,8 +141,9 @@ impl Packet {
             self.window >>= wscale;
         }
         self.payload = 0;
-        self.flags.0 &= !(Flags::SYN.0 | Flags::FIN.0 | Flags::PSH.0);
-        self.bits &= !Self::RETRANSMISSION;
+        self.flags = Flags::ACK;
+        self.sack_len = 0;
+        self.bits &= !(Self::RETRANSMISSION | Self::ECT | Self::CE);
         self.header = header + self.tcp_header();
     }
 

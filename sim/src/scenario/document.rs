@@ -201,7 +201,7 @@ impl Document {
     pub fn set(&mut self, assignment: &Assignment) -> Result<(), ScenarioError> {
         let place = Place::Option(assignment.to_string());
         let wrong = |key: &str, problem: String| ScenarioError::new(place.clone(), key, problem);
-        let value = bare_or_toml(&assignment.value, &place)?;
+        let value = bare_or_toml(&assignment.value, &place).map_err(|error| error.under(&assignment.key))?;
         let mut node = &mut self.root;
         let mut walked = String::new();
         for part in assignment.key.split('.').map(str::trim) {

@@ -118,11 +118,11 @@ impl Output {
         self.insert(point, self.layout.row(point, report))
     }
 
-    /// Adds a row that is made already, and appends it to the file at once.
+    /// Adds a row that is made already by [`Layout`], and appends it to the file at once.
     ///
     /// # Errors
     /// When the file cannot be written.
-    pub(super) fn insert(&mut self, point: &Point, row: Vec<String>) -> Result<(), SweepError> {
+    pub fn insert(&mut self, point: &Point, row: Vec<String>) -> Result<(), SweepError> {
         if let Some((path, file)) = &mut self.file {
             let io = |error: std::io::Error| SweepError::Output(format!("{}: {error}", path.display()));
             file.write_all(line(&row).as_bytes()).map_err(io)?;

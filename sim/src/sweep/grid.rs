@@ -1,6 +1,7 @@
 //! The points of a sweep one at a time: a task of a thousand makes its own alone.
 
 use super::plan::{Point, fingerprint};
+use super::row::Layout;
 use super::{SweepError, Vary};
 use crate::scenario::{Assignment, Document, Scenario};
 
@@ -14,6 +15,7 @@ pub struct Grid {
     vary: Vec<Vary>,
     seeds: u32,
     combinations: usize,
+    layout: Layout,
 }
 
 impl Grid {
@@ -37,7 +39,11 @@ impl Grid {
         }
         let combinations = vary.iter().try_fold(1_usize, |count, vary| count.checked_mul(vary.values.len()));
         match combinations.filter(|count| count.checked_mul(seeds as usize).is_some_and(|all| all <= MAX_POINTS)) {
-            Some(combinations) => Ok(Self { document: document.clone(), vary: vary.to_vec(), seeds, combinations }),
+            Some(combinations) => {
+                let (document, vary) = (document.clone(), vary.to_vec());
+                let layout = Layout::new(&keys(&vary, seeds), false);
+                Ok(Self { document, vary, seeds, combinations, layout })
+            }
             None => usage(format!("this sweep has more than {MAX_POINTS} points")),
         }
     }
@@ -63,8 +69,12 @@ impl Grid {
     /// The varied keys, as given; the seed last when there are several.
     #[must_use]
     pub fn keys(&self) -> Vec<String> {
-        let seed = (self.seeds > 1).then(|| "seed".to_owned());
-        self.vary.iter().map(|vary| vary.key.clone()).chain(seed).collect()
+        keys(&self.vary, self.seeds)
+    }
+
+    /// The columns of its rows.
+    pub(super) fn layout(&self) -> &Layout {
+        &self.layout
     }
 
     /// Number of points.
@@ -81,22 +91,25 @@ impl Grid {
 
     /// All points in order: the first key varies slowest, the seed fastest.
     pub(super) fn points(&self) -> Result<Vec<Point>, SweepError> {
-        let mut points = Vec::with_capacity(self.len());
-        for combination in 0..self.combinations {
-            let (values, scenario) = self.combination(combination)?;
-            points.extend((0..self.seeds).map(|seed| self.seeded(combination, seed, &values, &scenario)));
-        }
-        Ok(points)
+        self.points_at(&(0..self.len()).collect::<Vec<_>>())
     }
 
-    /// The point at a place of that order, below [`len`](Self::len).
+    /// The points at places of that order, each below [`len`](Self::len).
     ///
     /// # Errors
-    /// When its scenario is refused.
-    pub fn point(&self, index: usize) -> Result<Point, SweepError> {
+    /// When a scenario is refused.
+    pub fn points_at(&self, places: &[usize]) -> Result<Vec<Point>, SweepError> {
         let seeds = self.seeds as usize;
-        let (values, scenario) = self.combination(index / seeds)?;
-        Ok(self.seeded(index / seeds, (index % seeds) as u32, &values, &scenario))
+        let mut points = Vec::with_capacity(places.len());
+        // Seeds of one combination stand side by side, and differ in nothing else.
+        for places in places.chunk_by(|a, b| a / seeds == b / seeds) {
+            let combination = places[0] / seeds;
+            let (values, scenario) = self.combination(combination)?;
+            points.extend(
+                places.iter().map(|place| self.seeded(combination, (place % seeds) as u32, &values, &scenario)),
+            );
+        }
+        Ok(points)
     }
 
     /// Values and scenario of a combination.
@@ -122,4 +135,9 @@ impl Grid {
         let fingerprint = fingerprint(&scenario);
         Point { index: combination * self.seeds as usize + seed as usize, values, scenario, fingerprint }
     }
+}
+
+fn keys(vary: &[Vary], seeds: u32) -> Vec<String> {
+    let seed = (seeds > 1).then(|| "seed".to_owned());
+    vary.iter().map(|vary| vary.key.clone()).chain(seed).collect()
 }

@@ -17,8 +17,9 @@ mod vary;
 
 pub use file::Output;
 pub use grid::Grid;
-pub use plan::{Plan, Point, Shard};
+pub use plan::{Plan, Point, Shard, hash};
 pub use pool::run_all;
+pub use row::Layout;
 pub use summary::{check_plot, plot, summary};
 pub use vary::Vary;
 

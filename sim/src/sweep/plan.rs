@@ -1,6 +1,7 @@
 //! The points of a sweep, in their order, and which of them a shard runs.
 
 use std::collections::HashMap;
+use std::fmt::{self, Write};
 
 use ackgate_control::units::Span;
 
@@ -143,12 +144,40 @@ fn bytes(workload: &Workload, senders: u32, scenario: &Scenario) -> u128 {
 
 /// Hash of everything that decides a run's result, the program's version included.
 pub(super) fn fingerprint(scenario: &Scenario) -> u64 {
-    hash(format!("{} {scenario:?}", env!("CARGO_PKG_VERSION")).as_bytes())
+    let mut hash = Fnv::default();
+    // A hash takes whatever is written.
+    let _ = write!(hash, "{} {scenario:?}", env!("CARGO_PKG_VERSION"));
+    hash.0
 }
 
 /// FNV-1a.
-pub(super) fn hash(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
+#[must_use]
+pub fn hash(bytes: &[u8]) -> u64 {
+    let mut hash = Fnv::default();
+    hash.take(bytes);
+    hash.0
+}
+
+/// FNV-1a of what has been written so far.
+struct Fnv(u64);
+
+impl Default for Fnv {
+    fn default() -> Self {
+        Self(0xcbf2_9ce4_8422_2325)
+    }
+}
+
+impl Fnv {
+    fn take(&mut self, bytes: &[u8]) {
+        self.0 = bytes.iter().fold(self.0, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3));
+    }
+}
+
+impl Write for Fnv {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.take(text.as_bytes());
+        Ok(())
+    }
 }
 
 #[cfg(test)]

@@ -18,6 +18,16 @@ pub fn run_all<R: Send, E: Send>(
 ) -> Result<(), E> {
     let mut order: Vec<&Point> = points.to_vec();
     order.sort_by_cached_key(|point| std::cmp::Reverse(point.work()));
+    run_in_order(&order, threads, run, done)
+}
+
+/// The same, begun in the order that is given.
+pub(super) fn run_in_order<R: Send, E: Send>(
+    order: &[&Point],
+    threads: usize,
+    run: impl Fn(&Point) -> Result<R, E> + Sync,
+    done: impl FnMut(&Point, R) -> Result<(), E> + Send,
+) -> Result<(), E> {
     let next = AtomicUsize::new(0);
     let sink = Mutex::new((done, None));
     let worker = || {

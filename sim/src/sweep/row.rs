@@ -14,7 +14,7 @@ pub(super) const FINGERPRINT: &str = "scenario";
 
 /// The columns of a sweep's rows.
 #[derive(Clone, Debug)]
-pub(super) struct Layout {
+pub struct Layout {
     /// Column names. The varied keys that a report does not show itself come first, the fingerprint last.
     pub(super) columns: Vec<String>,
     /// Varied keys that have a column of their own: index into a point's values.
@@ -24,7 +24,8 @@ pub(super) struct Layout {
 
 impl Layout {
     /// For these varied keys. `wall` adds the time that each run took.
-    pub(super) fn new(keys: &[String], wall: bool) -> Self {
+    #[must_use]
+    pub fn new(keys: &[String], wall: bool) -> Self {
         let report = flat::names();
         let own: Vec<usize> = (0..keys.len()).filter(|i| !report.contains(&keys[*i])).collect();
         let mut columns: Vec<String> = own.iter().map(|i| keys[*i].clone()).collect();
@@ -33,8 +34,9 @@ impl Layout {
         Self { columns, own, wall }
     }
 
-    /// A point's row.
-    pub(super) fn row(&self, point: &Point, report: &Report) -> Vec<String> {
+    /// A point's row; its last cell is the point's fingerprint.
+    #[must_use]
+    pub fn row(&self, point: &Point, report: &Report) -> Vec<String> {
         let mut row: Vec<String> = self.own.iter().map(|i| point.values[*i].clone()).collect();
         let columns = flat::columns(report).into_iter().filter(|(name, _)| self.wall || name != "wall_s");
         row.extend(columns.map(|(_, value)| value));

@@ -1,7 +1,7 @@
 //! The shim slot: between TCP and the network a scheme sees every packet, may hold it and may send its own.
 
 use ackgate_control::policy::{Action, FlowId, PacketId, Verdict};
-use ackgate_control::segment::{Edit, Flags};
+use ackgate_control::segment::{Edit, Flags, Position};
 
 use crate::engine::Ps;
 use crate::net::{NIL, Packet, Side};
@@ -180,11 +180,10 @@ pub(super) fn apply(edit: Edit, packet: &mut Packet) {
         packet.bits &= !(Packet::ECT | Packet::CE);
         packet.bits |= if ect { Packet::ECT } else { 0 };
     }
-    if let Some(ack) = edit.ack {
+    if let Some(Position { seq, ack, timestamps }) = edit.position {
+        packet.seq = seq;
         packet.ack = ack;
-    }
-    if let Some(tsval) = edit.tsval {
-        packet.timestamps.0 = tsval;
+        packet.timestamps = timestamps;
     }
     if let Some(ece) = edit.ece {
         packet.flags.0 &= !Flags::ECE.0;

@@ -63,6 +63,7 @@ impl Scheduler {
             ece: false,
             data: false,
             repeated: true,
+            dsack: false,
             copy: true,
             window: flow.last_window.get() as u16,
             shift: flow.scale.get() as u8,

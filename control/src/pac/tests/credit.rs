@@ -86,9 +86,9 @@ fn a_copy_speaks_for_the_flow_as_it_stands_when_it_leaves() {
         host.data(0, 1 + i * MSS, MSS);
     }
     host.fill(1);
-    let stamped = |ack, tsval| Segment { timestamps: Some((tsval, 0)), ..pure_ack(ack) };
-    host.send(0, stamped(1 + 2 * MSS, 7));
-    host.send(0, stamped(1 + 3 * MSS, 9));
+    let stamped = |ack, seq, times| Segment { timestamps: Some(times), seq: SeqNumber(seq), ..pure_ack(ack) };
+    host.send(0, stamped(1 + 2 * MSS, 500, (7, 3)));
+    host.send(0, stamped(1 + 3 * MSS, 600, (9, 5)));
     let mut last = None;
     host.pac.state.flows[1].owed.take();
     host.pac.state.gate.owed.set(host.owed(0));
@@ -97,7 +97,27 @@ fn a_copy_speaks_for_the_flow_as_it_stands_when_it_leaves() {
         last = Some(action);
     }
     let Some(Action::Split(_, edit)) = last else { panic!("{last:?}") };
-    assert_eq!((edit.ack, edit.tsval), (Some(SeqNumber(1 + 3 * MSS)), Some(9)));
+    let position = Position { seq: SeqNumber(600), ack: SeqNumber(1 + 3 * MSS), timestamps: (9, 5) };
+    assert_eq!(edit.position, Some(position));
+}
+
+#[test]
+fn a_copy_waits_no_longer_than_anything_else() {
+    // So short that the budget is not found to be too small meanwhile.
+    let mut host = Host::new(Config { max_hold: Span::millis(1), ..Config::credit(128_000) });
+    host.connect(0);
+    host.connect(1);
+    host.data(0, 1, MSS);
+    host.data(0, 1 + MSS, MSS);
+    host.fill(1);
+    // The debtor is never taken to be silent.
+    host.pac.state.flows[1].last_active.set(u64::MAX / 2);
+    host.ack(0, 1 + 2 * MSS);
+    host.wait(Span::micros(999));
+    assert_eq!((host.pac.held(), host.told(0) / MSS), (1, 0));
+    host.wait(Span::micros(1));
+    assert_eq!(host.pac.held(), 0);
+    assert!(host.told(0) >= 2 * MSS);
 }
 
 #[test]

@@ -338,6 +338,28 @@ fn a_stale_ack_is_dropped_and_its_flow_promoted() {
 }
 
 #[test]
+fn no_report_that_is_made_once_is_dropped_with_stale_acks() {
+    // A D-SACK (RFC 2883), and the ACK with which ECN-Echo begins (RFC 8257 §3.2).
+    for (flags, sack) in [(Flags::ACK, true), (Flags::ACK | Flags::ECE, false)] {
+        let mut host = Host::new(config());
+        for flow in 0..2 {
+            host.connect(flow);
+        }
+        host.data(0, 1, MSS);
+        host.fill(1);
+        host.ack(0, 1 + MSS);
+        host.data(0, 1, MSS);
+        let report = host.send(0, Segment { sack, dsack: sack, flags, ..pure_ack(1 + MSS) });
+        host.data(0, 1, MSS);
+        let stale = host.send(0, Segment { flags, ..pure_ack(1 + MSS) });
+        assert_eq!(host.discarded, [stale]);
+        host.receive(1, Segment { frames: 40, ..data(1, 40 * MSS) });
+        assert!(host.has_left(report));
+        host.check_ledger();
+    }
+}
+
+#[test]
 fn fin_rst_and_the_end_of_a_zero_window_pass() {
     let mut host = Host::new(config());
     host.connect(0);

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-use crate::segment::Flags;
+use crate::segment::{Flags, Position};
 use crate::seq::SeqNumber;
 
 const MSS: u32 = 1448;
@@ -78,7 +78,7 @@ impl Host {
 
     fn on_wire(&mut self, packet: PacketId, edit: Edit) {
         let (flow, segment) = self.sent[packet.0 as usize];
-        let ack = edit.ack.unwrap_or(segment.ack);
+        let ack = edit.position.map_or(segment.ack, |position| position.ack);
         self.wire.push((flow, ack.0, edit.window.unwrap_or(segment.window)));
     }
 
@@ -198,5 +198,6 @@ mod credit;
 mod evidence;
 mod holding;
 mod properties;
+mod standby;
 mod thinning;
 mod timers;

@@ -104,9 +104,9 @@ proptest! {
             }
         }
 
-        // No wedge: with no further arrival, following the timeouts empties the queue within max_hold (and the bare copies within
-        // ten times that).
-        let end = host.now + max_hold * 11;
+        // No wedge: with no further arrival, following the timeouts empties the queue within max_hold (and the bare copy of a request
+        // that has waited for half of that within another).
+        let end = host.now + max_hold + max_hold;
         while let Some(timeout) = host.pac.poll_timeout() {
             prop_assert!(timeout <= end, "asks to be polled later than any ACK may wait");
             host.now = host.now.max(timeout);

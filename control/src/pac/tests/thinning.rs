@@ -71,9 +71,29 @@ fn what_senders_count_or_act_upon_is_never_left_out() {
     host.data(0, ack, MSS);
     let marked = host.send(0, Segment { flags: Flags::ACK | Flags::ECE, ..pure_ack(ack + MSS) });
     assert!(host.has_left(marked), "an ECN-Echo");
-    host.data(0, ack + 2 * MSS, MSS);
-    let hole = host.send(0, Segment { sack: true, ..pure_ack(ack + MSS) });
+    host.now += Span::micros(12);
+    host.data(0, ack + MSS, MSS);
+    let duplicate = host.send(0, Segment { sack: true, dsack: true, ..pure_ack(ack + 2 * MSS) });
+    assert!(host.has_left(duplicate), "a duplicate's report");
+    host.data(0, ack + 3 * MSS, MSS);
+    let hole = host.send(0, Segment { sack: true, ..pure_ack(ack + 2 * MSS) });
     assert!(host.has_left(hole), "a hole's report");
+}
+
+#[test]
+fn the_ack_at_a_change_of_ce_is_never_left_out() {
+    // RFC 8257 §3.2: the change has arrived, and TCP acknowledges at once what came before it.
+    let mut host = streaming(Config::credit(96_000), 40);
+    let ack = 1 + 40 * MSS;
+    host.data(0, ack, MSS);
+    host.receive(0, Segment { ce: true, ..data(ack + MSS, MSS) });
+    let before = host.ack(0, ack + MSS);
+    assert!(host.has_left(before));
+    let echo = |ack| Segment { flags: Flags::ACK | Flags::ECE, ..pure_ack(ack) };
+    let marked = host.send(0, echo(ack + 2 * MSS));
+    host.data(0, ack + 2 * MSS, MSS);
+    let last = host.send(0, echo(ack + 2 * MSS));
+    assert!(host.has_left(marked) && host.has_left(last));
 }
 
 #[test]

@@ -40,7 +40,7 @@ fn a_request_is_held_no_longer_than_our_own_timer_allows() {
 #[test]
 fn a_request_that_our_tcp_repeats_leaves_and_shows_its_timer() {
     let mut host = host(Span::ZERO);
-    let asked = held_request(&mut host);
+    held_request(&mut host);
     host.now += Span::millis(1);
     let again = host.send(0, Segment { seq: SeqNumber(1), ..request(1) });
     assert!(host.has_left(again));

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddrV4, SocketAddrV6};
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
 use nix::sys::socket::{
     AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, SockaddrIn, SockaddrIn6, sendto, setsockopt, socket,
@@ -10,12 +10,10 @@ use nix::sys::socket::{
 };
 
 use crate::device::Device;
-
-/// `PASS_MARK` of `intf.h`.
-const PASS_MARK: u32 = 0x0acc_0acc;
+use crate::emitter::PASS_MARK;
 
 #[derive(Debug)]
-pub(super) struct Copies {
+pub(crate) struct Copies {
     ipv4: OwnedFd,
     ipv6: OwnedFd,
 }
@@ -33,8 +31,13 @@ impl Copies {
         Ok(Self { ipv4: open(AddressFamily::Inet)?, ipv6: open(AddressFamily::Inet6)? })
     }
 
+    /// The sockets.
+    pub(crate) fn descriptors(&self) -> [RawFd; 2] {
+        [self.ipv4.as_raw_fd(), self.ipv6.as_raw_fd()]
+    }
+
     /// Sends a packet that begins with its IP header.
-    pub(super) fn send(&self, packet: &[u8]) -> io::Result<()> {
+    pub(crate) fn send(&self, packet: &[u8]) -> io::Result<()> {
         let short = || io::Error::from(io::ErrorKind::InvalidInput);
         if packet.first().is_some_and(|byte| byte >> 4 == 6) {
             let address = packet.get(24..).and_then(|rest| rest.first_chunk::<16>()).ok_or_else(short)?;

@@ -36,7 +36,9 @@ use crate::datapath::Datapath;
 use crate::device::Device;
 use crate::error::Error;
 use crate::shared::Keys;
-use copies::Copies;
+use crate::standby::{Aid, Elsewhere, Outlet};
+pub(crate) use copies::Copies;
+pub(crate) use netlink::AllPackets;
 use netlink::{Queue, Verdict};
 use rules::Rules;
 
@@ -89,6 +91,7 @@ pub(crate) struct NfQueue {
     free: Vec<u32>,
     keys: Arc<Keys>,
     lost: u64,
+    device: Device,
     _rules: Rules,
 }
 
@@ -123,6 +126,7 @@ impl NfQueue {
             free: Vec::new(),
             keys: datapath.shared().keys(),
             lost: 0,
+            device: device.clone(),
             _rules: rules,
         })
     }
@@ -256,6 +260,17 @@ impl Hold for NfQueue {
 
     fn flush(&mut self) {
         self.queue.flush();
+    }
+
+    fn withdraw(&mut self) {
+        self.queue.withdraw();
+    }
+
+    fn aid(&self) -> Result<Aid, Error> {
+        let failed = |source| Error::from_io("share the netfilter queue", source);
+        let copies = Copies::new(&self.device).map_err(failed)?;
+        let elsewhere = Elsewhere::Queue(self.queue.share().map_err(failed)?);
+        Ok(Aid { outlet: Outlet::Routed(copies), elsewhere })
     }
 
     fn lost(&self) -> u64 {

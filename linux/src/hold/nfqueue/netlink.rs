@@ -3,7 +3,7 @@
 //! Integers in the payload of these messages are big-endian, those of netlink's own headers the machine's.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
 use nix::sys::socket::{
     AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, bind, recv, send, setsockopt, socket,
@@ -16,6 +16,8 @@ const SUBSYSTEM: u16 = 3 << 8;
 const PACKET: u16 = SUBSYSTEM;
 const VERDICT: u16 = SUBSYSTEM | 1;
 const CONFIG: u16 = SUBSYSTEM | 2;
+/// `NFQNL_MSG_VERDICT_BATCH`: for a packet and all before it.
+const VERDICT_BATCH: u16 = SUBSYSTEM | 3;
 /// `NFQA_PACKET_HDR`, `NFQA_VERDICT_HDR`, `NFQA_PAYLOAD`.
 const PACKET_HEADER: u16 = 1;
 const VERDICT_HEADER: u16 = 2;
@@ -135,12 +137,50 @@ impl Queue {
         }
     }
 
+    /// Forgets the verdicts that have not been sent.
+    pub(super) fn withdraw(&mut self) {
+        self.verdicts.clear();
+    }
+
+    /// The means to let everything go that waits, for another process.
+    pub(super) fn share(&self) -> io::Result<AllPackets> {
+        let mut messages = Vec::new();
+        // Each reaches back over half of the numbers that packets can have.
+        for newest in [u32::MAX >> 1, u32::MAX] {
+            let mut body = [0; 8];
+            body[..4].copy_from_slice(&(Verdict::Accept as u32).to_be_bytes());
+            body[4..].copy_from_slice(&newest.to_be_bytes());
+            let flags = libc::NLM_F_REQUEST as u16;
+            message(&mut messages, VERDICT_BATCH, flags, self.number, &[(VERDICT_HEADER, &body)]);
+        }
+        Ok(AllPackets { socket: self.socket.try_clone()?, messages })
+    }
+
     /// Sends the verdicts.
     pub(super) fn flush(&mut self) {
         if !self.verdicts.is_empty() {
             self.lost += u64::from(send(self.socket.as_raw_fd(), &self.verdicts, MsgFlags::empty()).is_err());
             self.verdicts.clear();
         }
+    }
+}
+
+/// Every packet that waits in a queue.
+#[derive(Debug)]
+pub(crate) struct AllPackets {
+    socket: OwnedFd,
+    messages: Vec<u8>,
+}
+
+impl AllPackets {
+    pub(crate) fn descriptor(&self) -> RawFd {
+        self.socket.as_raw_fd()
+    }
+
+    /// Lets them go.
+    pub(crate) fn release(&self) {
+        // The kernel takes it, or the queue is gone, and its packets with it.
+        let _ = send(self.socket.as_raw_fd(), &self.messages, MsgFlags::empty());
     }
 }
 

@@ -6,7 +6,8 @@ use std::collections::BinaryHeap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use super::super::{Point, run_all};
+use super::super::Point;
+use super::super::pool::run_in_order;
 use crate::observer::Until;
 
 /// Points measured at most: each value of a key with a dozen values is seen several times.
@@ -19,7 +20,7 @@ const LEAST_S: f64 = 50e-6;
 pub struct Sample {
     /// The point's index.
     pub index: usize,
-    /// Seconds of one core; a lower bound when the measurement was ended early.
+    /// Seconds of one core; a lower bound when the measurement was ended before any run was.
     pub seconds: f64,
 }
 
@@ -35,8 +36,8 @@ pub fn samples(points: &[Point]) -> Vec<&Point> {
     places.into_iter().map(|place| &points[place]).collect()
 }
 
-/// Runs sample points, no longer than `budget_s` seconds in all, and tells what they cost. A run that is not over by
-/// then counts with the time that it had.
+/// Runs sample points, the shortest first, no longer than `budget_s` seconds in all, and tells what they cost. A run
+/// that is not over by then says too little, and counts only when there is no other.
 ///
 /// # Errors
 /// When a simulation fails.
@@ -44,7 +45,9 @@ pub fn measure(points: &[Point], threads: usize, budget_s: f64) -> Result<Vec<Sa
     let started = Instant::now();
     let over = AtomicBool::new(false);
     let ended = AtomicBool::new(false);
-    let mut measured = Vec::new();
+    let (mut measured, mut begun_only) = (Vec::new(), None);
+    let mut order = samples(points);
+    order.sort_by_cached_key(|point| point.work());
     std::thread::scope(|scope| {
         let clock = scope.spawn(|| {
             while !ended.load(Ordering::Relaxed) {
@@ -57,24 +60,31 @@ pub fn measure(points: &[Point], threads: usize, budget_s: f64) -> Result<Vec<Sa
             }
         });
         let run = |point: &Point| {
-            // Those that would begin after the end are left out, except for one that there must be.
             if over.load(Ordering::Relaxed) {
                 return Ok(None);
             }
             let begun = Instant::now();
             match crate::run(&point.scenario, &mut Until(&over)) {
-                Ok(_) | Err(crate::Error::Stopped) => Ok(Some(begun.elapsed().as_secs_f64())),
+                Ok(_) => Ok(Some((begun.elapsed().as_secs_f64(), true))),
+                Err(crate::Error::Stopped) => Ok(Some((begun.elapsed().as_secs_f64(), false))),
                 Err(error) => Err((point.values.join(" "), error)),
             }
         };
-        let done = run_all(&samples(points), threads, run, |point, seconds| {
-            measured.extend(seconds.map(|seconds| Sample { index: point.index, seconds }));
+        let done = run_in_order(&order, threads, run, |point, result| {
+            match result.map(|(seconds, whole)| (Sample { index: point.index, seconds }, whole)) {
+                Some((sample, true)) => measured.push(sample),
+                Some((sample, false)) => begun_only = Some(sample),
+                None => {}
+            }
             Ok(())
         });
         ended.store(true, Ordering::Relaxed);
         clock.thread().unpark();
         done
     })?;
+    if measured.is_empty() {
+        measured.extend(begun_only);
+    }
     Ok(measured)
 }
 

@@ -3,13 +3,14 @@
 use super::super::SweepError;
 
 /// Variables that carry a task's number, and how far their counting is from ours, which begins with 1: Slurm, PBS Pro,
-/// Torque, LSF and Grid Engine count as the submission says, Kubernetes' indexed jobs always from 0.
-const VARIABLES: [(&str, usize); 6] = [
+/// Torque, LSF, Grid Engine and HyperQueue count as the submission says, Kubernetes' indexed jobs always from 0.
+const VARIABLES: [(&str, usize); 7] = [
     ("SLURM_ARRAY_TASK_ID", 0),
     ("PBS_ARRAY_INDEX", 0),
     ("PBS_ARRAYID", 0),
     ("LSB_JOBINDEX", 0),
     ("SGE_TASK_ID", 0),
+    ("HQ_TASK_ID", 0),
     ("JOB_COMPLETION_INDEX", 1),
 ];
 
@@ -52,7 +53,7 @@ mod tests {
 
     #[test]
     fn every_scheduler_s_own_variable() {
-        for name in ["SLURM_ARRAY_TASK_ID", "PBS_ARRAY_INDEX", "PBS_ARRAYID", "LSB_JOBINDEX", "SGE_TASK_ID"] {
+        for (name, _) in &VARIABLES[..6] {
             assert_eq!(number(&[(name, "7")]), Ok(7), "{name}");
         }
         assert_eq!(number(&[("JOB_COMPLETION_INDEX", "0")]), Ok(1));

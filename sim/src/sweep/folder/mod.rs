@@ -1,14 +1,16 @@
-//! A sweep in a folder: for job arrays and other engines whose tasks share nothing but a file system.
+//! Work in a folder: for job arrays and other engines whose tasks share nothing but a file system.
 //!
-//! `plan.json` says what the sweep is and how it was cut into tasks; each attempt at a task appends its rows to a file
-//! of its own in `rows/`; collected, they are the bytes that one process would have written. Any task may be run any
-//! number of times, anywhere, at the same time: what it finds done it leaves, and rows that differ are an error.
+//! `plan.json` says what the work is and how it was cut into tasks; each attempt at a task appends its rows to a file
+//! of its own in `rows/`; collected, they are what one process would have made. Any task may be run any number of times,
+//! anywhere, at the same time: what it finds done it leaves, and rows that differ are an error.
 
 mod cut;
 mod environment;
+mod grid;
 mod indices;
 mod order;
 mod rows;
+mod work;
 
 use std::fs;
 use std::io::ErrorKind;
@@ -19,30 +21,28 @@ pub use cut::{Sample, deal, estimate, measure, samples};
 pub use environment::task_number;
 pub use indices::{format_ranges, parse_ranges};
 pub use rows::Rows;
+pub use work::Work;
 
 use self::order::Order;
 use self::rows::{Part, seal};
-use super::row::Layout;
 use super::{Grid, Output, Plan, Point, SweepError, run_all};
-use crate::observer::Until;
 
 /// Seconds of one core that a task is to take, if not told otherwise: long against what a scheduler needs to start it.
 const TASK_S: f64 = 60.0;
 /// Tasks at most, if not told otherwise: Slurm's arrays end at 1000 (`MaxArraySize`).
 const MAX_TASKS: usize = 1_000;
 
-/// A sweep that was cut into tasks.
+/// Work that was cut into tasks.
 #[derive(Debug)]
 pub struct Folder {
     path: PathBuf,
     tasks: Tasks,
 }
 
-/// The tasks of a sweep without their folder: what an engine needs that carries plan and rows itself.
+/// The tasks without their folder: what an engine needs that carries plan and rows itself.
 #[derive(Debug)]
 pub struct Tasks {
     order: Order,
-    grid: Grid,
 }
 
 impl Tasks {
@@ -54,16 +54,27 @@ impl Tasks {
         let order = Order::parse(text, file)?;
         if order.build != build {
             let problem = format!("{file}: was made by ackgate {}, this is {build}", order.build);
-            return Err(SweepError::Foreign(format!("{problem}: run all of a sweep with one build")));
+            return Err(SweepError::Foreign(format!("{problem}: run all tasks with one build")));
         }
-        let grid = order.grid()?;
-        Ok(Self { order, grid })
+        Ok(Self { order })
     }
 
-    /// Whether they are the tasks of this sweep.
+    /// What kind of work they are of: [`Work::KIND`].
     #[must_use]
-    pub fn are_of(&self, grid: &Grid) -> bool {
-        self.order.is_of(grid)
+    pub fn kind(&self) -> &str {
+        &self.order.kind
+    }
+
+    /// The words behind the program's name that call it for this work: [`Work::COMMAND`].
+    #[must_use]
+    pub fn command(&self) -> &str {
+        &self.order.command
+    }
+
+    /// Whether they are the tasks of this work.
+    #[must_use]
+    pub fn are_of<W: Work>(&self, work: &W) -> bool {
+        self.order.kind == W::KIND && work.to_plan().is_ok_and(|plan| plan == self.order.work)
     }
 
     /// The text of the plan.
@@ -72,12 +83,25 @@ impl Tasks {
         self.order.text()
     }
 
+    /// What was cut.
+    ///
+    /// # Errors
+    /// When it is other work, or makes no sense any more.
+    pub fn work<W: Work>(&self) -> Result<W, SweepError> {
+        let Order { kind, command, name, work, .. } = &self.order;
+        if kind != W::KIND {
+            let problem = format!("these are tasks of `ackgate {command}` ({kind}), not of a {}", W::KIND);
+            return Err(SweepError::Usage(problem));
+        }
+        W::from_plan(name, work.clone())
+    }
+
     /// Runs the points of a task, from 1, but for those that are `done` by their fingerprints, and shows each row as it
     /// comes: a line that [`Folder::keep`] takes. Returns how many points that were.
     ///
     /// # Errors
-    /// When a run fails or is stopped, or `row` fails.
-    pub fn run(
+    /// When they are of other work, a run fails or is stopped, or `row` fails.
+    pub fn run<W: Work>(
         &self,
         task: usize,
         done: impl Fn(u64) -> bool,
@@ -85,22 +109,18 @@ impl Tasks {
         stop: &AtomicBool,
         mut row: impl FnMut(&str) -> Result<(), SweepError> + Send,
     ) -> Result<usize, SweepError> {
-        let points = self.order.points(&self.grid, task)?;
+        let work: W = self.work()?;
+        let points = self.order.points(&work, task)?;
         let missing: Vec<&Point> = points.iter().filter(|point| !done(point.fingerprint)).collect();
-        let layout = Layout::new(&self.grid.keys(), false);
-        let simulate = |point: &Point| {
-            crate::run(&point.scenario, &mut Until(stop))
-                .map_err(|error| SweepError::Simulation { point: point.values.join(" "), error })
-        };
-        run_all(&missing, threads, simulate, |point, report| row(&seal(&layout.row(point, &report))))?;
+        run_all(&missing, threads, |point| work.run(point, stop), |_, cells| row(&seal(&cells)))?;
         Ok(missing.len())
     }
 }
 
-/// How far a sweep is.
+/// How far the tasks are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Status {
-    /// Points of the sweep.
+    /// Points in all.
     pub points: usize,
     /// Points that have a row.
     pub done: usize,
@@ -114,7 +134,7 @@ pub struct Status {
     pub conflicts: Vec<String>,
 }
 
-/// How a sweep was cut.
+/// How the work was cut.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cut {
     /// Number of tasks.
@@ -128,28 +148,29 @@ pub struct Cut {
 }
 
 impl Folder {
-    /// Cuts a sweep into tasks by what its points cost, and writes the plan. `tasks` of 0 means one for each minute of
-    /// work, 1000 at most; there are never so many that one would be dwarfed by the longest point.
+    /// Cuts work into tasks by what its points cost, and writes the plan. `points` are all that it has, in their order.
+    /// `tasks` of 0 means one for each minute of work, 1000 at most; there are never so many that one would be dwarfed by
+    /// the longest point.
     ///
     /// # Errors
-    /// When a point is refused, or the folder holds a sweep already or cannot be written.
-    pub fn create(
+    /// When the folder holds tasks already or cannot be written.
+    pub fn create<W: Work>(
         path: &Path,
         build: &str,
         name: &str,
-        grid: &Grid,
+        work: &W,
+        points: &[Point],
         tasks: usize,
         measured: &[Sample],
     ) -> Result<Self, SweepError> {
-        let plan = Plan::of(grid)?;
-        if let Some(point) = plan.points.iter().find(|point| point.values.iter().any(|value| value.contains('\n'))) {
+        if let Some(point) = points.iter().find(|point| point.values.iter().any(|value| value.contains('\n'))) {
             return Err(SweepError::Usage(format!("--vary: `{}` has a line break in it", point.values.join(" "))));
         }
-        let costs = estimate(&plan.keys, &plan.points, measured);
+        let costs = estimate(&work.keys(), points, measured);
         #[expect(clippy::cast_sign_loss, reason = "costs are not negative")]
         let by_time = || ((costs.iter().sum::<f64>() / TASK_S).ceil() as usize).min(MAX_TASKS);
         let dealt = deal(&costs, if tasks == 0 { by_time() } else { tasks });
-        let order = Order::new(build, name, grid, &plan.points, &dealt, &costs)?;
+        let order = Order::new(build, name, work, points, &dealt, &costs)?;
         let failed =
             |error: std::io::Error| SweepError::Output(format!("{} cannot be written: {error}", path.display()));
         fs::create_dir_all(path.join("rows")).map_err(failed)?;
@@ -157,22 +178,25 @@ impl Folder {
         match file.and_then(|mut file| std::io::Write::write_all(&mut file, order.text().as_bytes())) {
             Ok(()) => {}
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-                let advice = "`ackgate sim sweep missing` goes on with it; a new one needs another folder";
-                return Err(SweepError::Usage(format!("{} holds a sweep already: {advice}", path.display())));
+                let held = fs::read_to_string(path.join("plan.json")).ok();
+                let held = held.and_then(|text| Order::parse(&text, "plan.json").ok());
+                let command = held.map_or_else(|| W::COMMAND.to_owned(), |order| order.command);
+                let advice = format!("`ackgate {command} missing` goes on with them; new ones need another folder");
+                return Err(SweepError::Usage(format!("{} holds tasks already: {advice}", path.display())));
             }
             Err(error) => return Err(failed(error)),
         }
-        Ok(Self { path: path.into(), tasks: Tasks { order, grid: grid.clone() } })
+        Ok(Self { path: path.into(), tasks: Tasks { order } })
     }
 
-    /// Opens a sweep. `build` is this program's.
+    /// Opens a folder. `build` is this program's.
     ///
     /// # Errors
-    /// When there is none, or it was cut by another build, whose figures need not be these.
+    /// When it holds no tasks, or they were cut by another build, whose figures need not be these.
     pub fn open(path: &Path, build: &str) -> Result<Self, SweepError> {
         let file = path.join("plan.json");
         let text = fs::read_to_string(&file)
-            .map_err(|error| SweepError::Usage(format!("{}: no sweep here: {error}", file.display())))?;
+            .map_err(|error| SweepError::Usage(format!("{}: no tasks here: {error}", file.display())))?;
         Ok(Self { path: path.into(), tasks: Tasks::read(&text, &file.display().to_string(), build)? })
     }
 
@@ -188,16 +212,10 @@ impl Folder {
         &self.path
     }
 
-    /// The scenario's name.
+    /// What the work is called.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.tasks.order.name
-    }
-
-    /// The points that it is made of.
-    #[must_use]
-    pub fn grid(&self) -> &Grid {
-        &self.tasks.grid
     }
 
     /// How it was cut.
@@ -221,7 +239,7 @@ impl Folder {
     ///
     /// # Errors
     /// When a run fails or is stopped, or its rows cannot be written; rows that were written by then count.
-    pub fn run_task(&self, task: usize, threads: usize, stop: &AtomicBool) -> Result<usize, SweepError> {
+    pub fn run_task<W: Work>(&self, task: usize, threads: usize, stop: &AtomicBool) -> Result<usize, SweepError> {
         let known = Rows::read(&self.rows_folder(), Some(task))?;
         let mut part = None;
         let write = |line: &str| {
@@ -232,7 +250,7 @@ impl Folder {
             };
             part.add(line)
         };
-        let run = self.tasks.run(task, |fingerprint| known.has(fingerprint), threads, stop, write)?;
+        let run = self.tasks.run::<W>(task, |fingerprint| known.has(fingerprint), threads, stop, write)?;
         part.map_or(Ok(()), Part::finish)?;
         Ok(run)
     }
@@ -275,33 +293,39 @@ impl Folder {
         })
     }
 
-    /// All points and their rows, in the order of the sweep: what one process would have.
+    /// The rows of these points, in their order.
     ///
     /// # Errors
     /// When points are missing, or two tasks disagree about one.
-    pub fn collect(&self) -> Result<(Plan, Output), SweepError> {
-        let plan = Plan::of(&self.tasks.grid)?;
+    pub fn rows(&self, points: &[Point]) -> Result<Vec<Vec<String>>, SweepError> {
+        let path = self.path.display();
         let mut rows = Rows::read(&self.rows_folder(), None)?;
         if !rows.conflicts.is_empty() {
             return Err(SweepError::Conflict(format!(
-                "{}: the same point came out differently; one of the nodes or programs is not like the others. {}",
-                self.path.display(),
+                "{path}: the same point came out differently; one of the nodes or programs is not like the others. {}",
                 rows.conflicts.join("; ")
             )));
         }
-        let mut output = Output::new(&plan, &plan.points, true, false);
-        let mut missing = 0;
-        for point in &plan.points {
-            match rows.remove(point.fingerprint) {
-                Some(row) => output.insert(point, row)?,
-                None => missing += 1,
-            }
-        }
-        if missing > 0 {
-            let (path, all) = (self.path.display(), plan.points.len());
-            let advice = format!("`ackgate sim sweep missing {path}` runs them");
+        let found: Vec<Vec<String>> = points.iter().filter_map(|point| rows.remove(point.fingerprint)).collect();
+        if found.len() < points.len() {
+            let (missing, all) = (points.len() - found.len(), points.len());
+            let advice = format!("`ackgate {} missing {path}` runs them", self.tasks.command());
             return Err(SweepError::Missing(format!("{path}: {missing} of {all} points are missing; {advice}")));
         }
-        Ok((plan, output))
+        Ok(found)
+    }
+
+    /// A sweep's points and their rows: what one process would have.
+    ///
+    /// # Errors
+    /// When it holds no sweep, points are missing, or two tasks disagree about one.
+    pub fn collect(&self) -> Result<(Grid, Plan, Output), SweepError> {
+        let grid: Grid = self.tasks.work()?;
+        let plan = Plan::of(&grid)?;
+        let mut output = Output::new(&plan, &plan.points, true, false);
+        for (point, row) in plan.points.iter().zip(self.rows(&plan.points)?) {
+            output.insert(point, row)?;
+        }
+        Ok((grid, plan, output))
     }
 }

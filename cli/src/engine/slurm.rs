@@ -1,4 +1,4 @@
-//! Slurm: a sweep's tasks as a job array, by `sbatch` and `squeue`.
+//! Slurm: tasks as a job array, by `sbatch` and `squeue`.
 
 use std::fs;
 use std::io::Write;
@@ -41,9 +41,10 @@ pub(super) fn write_script(
          #SBATCH --output={dir}/logs/%A.%a\n\
          #SBATCH --cpus-per-task={threads}\n\
          #SBATCH --requeue\n\
-         {own}exec {} sim sweep task {} --threads {threads}\n",
+         {own}exec {} {} task {} --threads {threads}\n",
         folder.name(),
         quoted(&program),
+        folder.tasks().command(),
         quoted(&dir),
     );
     fs::create_dir_all(folder.path().join("logs"))
@@ -86,7 +87,7 @@ pub(super) fn submit(folder: &Folder, tasks: Option<&[usize]>) -> anyhow::Result
     Ok(job)
 }
 
-/// Tasks that wait or run; `None` for a sweep that Slurm has nothing to do with.
+/// Tasks that wait or run; `None` where Slurm has nothing to do with them.
 pub(super) fn active(folder: &Folder) -> anyhow::Result<Option<Vec<usize>>> {
     if !script_path(folder).exists() {
         return Ok(None);

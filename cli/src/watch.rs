@@ -1,0 +1,180 @@
+//! `ackgate watch`: looks for incast at an interface or in a capture, and changes nothing.
+
+mod screen;
+
+use std::net::IpAddr;
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use ackgate_control::units::{Span, Time};
+use ackgate_linux::Error;
+use ackgate_linux::route;
+use ackgate_linux::watch::capture::{Capture, CaptureError};
+use ackgate_linux::watch::report::{Report, Reporter, Sums};
+use ackgate_linux::watch::{Connection, Options, WIDTHS, Watch};
+use clap::Args;
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+
+use crate::exit::Refused;
+use crate::stop;
+use crate::units::{parse_rate, parse_time};
+use screen::{Cost, Event, Screen};
+
+/// Arguments of `ackgate watch`.
+#[derive(Args)]
+pub(crate) struct Arguments {
+    /// Interface to look at. Without it: the default route's.
+    #[arg(long, value_name = "INTERFACE", conflicts_with = "pcap")]
+    dev: Option<String>,
+
+    /// Capture to look at instead, pcap or pcapng, made at the receiver.
+    #[arg(long, value_name = "FILE")]
+    pcap: Option<PathBuf>,
+
+    /// The receiver in the capture. Without it: the address that most data was sent to.
+    #[arg(long, value_name = "ADDRESS", requires = "pcap")]
+    receiver: Option<IpAddr>,
+
+    /// Rate of the link, for example 1gbit: a burst fills half of it. Without it: the rate of the interface's link; where there is
+    /// none, the most that a bin has held.
+    #[arg(long, value_name = "RATE", value_parser = parse_rate)]
+    rate: Option<u64>,
+
+    /// Width of a bin, 100us to 10ms.
+    #[arg(long, value_name = "TIME", value_parser = parse_time, default_value = "1ms")]
+    bin: Duration,
+
+    /// Silence in the middle of a stream from which a sender's return looks like a retransmission timeout.
+    #[arg(long, value_name = "TIME", value_parser = parse_time, default_value = "150ms")]
+    stall: Duration,
+
+    /// End by itself after this time. Without it: on Ctrl-C.
+    #[arg(long = "for", value_name = "TIME", value_parser = parse_time, conflicts_with = "pcap")]
+    duration: Option<Duration>,
+
+    /// Have the kernel measure the BPF program's run time per packet, which itself costs a little.
+    #[arg(long, conflicts_with = "pcap")]
+    bpf_stats: bool,
+
+    /// Print one JSON object per line: `ready`, a `second` each second, each `burst`, and at the end a `summary`.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Looks until SIGINT, SIGTERM or SIGHUP, until the time is up, or to the end of the capture.
+pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    let span = |time: Duration| Span(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
+    let (width, stall) = (span(arguments.bin), span(arguments.stall));
+    let (least, most) = WIDTHS;
+    if width < least || width > most {
+        return Err(Refused(anyhow::anyhow!("--bin {width} is not between {least} and {most}")).into());
+    }
+    let rate_mbps = arguments.rate.map(|rate| rate.div_ceil(1_000_000));
+    let mut screen = Screen::new(arguments.json);
+    if let Some(file) = &arguments.pcap {
+        read(file, arguments.receiver, rate_mbps, width, stall, &mut screen)?;
+    } else {
+        let device = match &arguments.dev {
+            Some(device) => device.clone(),
+            None => route::default_device().ok_or_else(|| {
+                Refused(anyhow::anyhow!(
+                    "there is no default route here whose interface could be watched; name one with --dev"
+                ))
+            })?,
+        };
+        let rate_mbps = rate_mbps.or_else(|| route::link_mbps(&device));
+        let options = Options { device, width, stall, bpf_stats: arguments.bpf_stats };
+        look(&options, rate_mbps, arguments.duration.map(span), &mut screen)?;
+    }
+    screen.finish()
+}
+
+/// Reads a capture.
+fn read(
+    file: &Path,
+    receiver: Option<IpAddr>,
+    rate_mbps: Option<u64>,
+    width: Span,
+    stall: Span,
+    screen: &mut Screen,
+) -> anyhow::Result<()> {
+    let capture = Capture::read(file, receiver, width, stall).map_err(|error| match error {
+        CaptureError::Io { .. } => error.into(),
+        _ => anyhow::Error::new(Refused(error.into())),
+    })?;
+    let mut reporter = Reporter::new(width, rate_mbps);
+    let place = capture.receiver.to_string();
+    screen.show(&Event::Ready { place: &place, rate_mbps, bin_us: width.0 / 1000 });
+    for bin in &capture.bins {
+        if let Some(burst) = reporter.push(bin) {
+            screen.show(&Event::Burst(&burst));
+        }
+    }
+    // The capture does not say which interface it was.
+    let report = reporter.finish(&capture.connections, "INTERFACE");
+    screen.show(&Event::Summary { report: &report, unread_bins: 0, untold_segments: 0, cost: None });
+    Ok(())
+}
+
+/// Looks at a device.
+fn look(options: &Options, rate_mbps: Option<u64>, duration: Option<Span>, screen: &mut Screen) -> anyhow::Result<()> {
+    let stop = stop::of_a_guard()?;
+    let mut watch = Watch::start(options)?;
+    let (start, cpu) = (ackgate_linux::now(), ackgate_linux::cpu_seconds());
+    let end = duration.map_or(Time::NEVER, |duration| start + duration);
+    let mut reporter = Reporter::new(options.width, rate_mbps);
+    screen.show(&Event::Ready { place: &options.device, rate_mbps, bin_us: options.width.0 / 1000 });
+    let mut second = (start + Span::secs(1), Sums::default());
+    let pause = PollTimeout::try_from(watch.patience().0 / 1_000_000)?;
+    let end = loop {
+        let mut fds = [PollFd::new(stop.as_fd(), PollFlags::POLLIN)];
+        let stopped = match poll(&mut fds, pause) {
+            Ok(ready) => ready > 0,
+            Err(Errno::EINTR) => false,
+            Err(errno) => return Err(errno.into()),
+        };
+        let collected = watch.collect(|bin| {
+            second.1.add(bin, options.width);
+            if let Some(burst) = reporter.push(bin) {
+                screen.show(&Event::Burst(&burst));
+            }
+        });
+        if let Err(error) = collected {
+            break Err(error);
+        }
+        let now = ackgate_linux::now();
+        if now >= second.0 {
+            let connections = watch.connections();
+            let senders = active(&connections, now);
+            screen.show(&Event::Second { time_s: now.since(start).0 as f64 / 1e9, senders, sums: &second.1 });
+            second = (second.0 + Span::secs(1), Sums::default());
+        }
+        if stopped || now >= end {
+            break Ok(());
+        }
+    };
+    let report = reporter.finish(&watch.connections(), &options.device);
+    let cpu = ackgate_linux::cpu_seconds() - cpu;
+    summarize(&watch, &report, cpu, ackgate_linux::now().since(start), screen);
+    end.map_err(Error::into)
+}
+
+/// Connections on which data arrived within the last second.
+fn active(connections: &[Connection], now: Time) -> usize {
+    connections.iter().filter(|connection| now.since(connection.last) < Span::secs(1)).count()
+}
+
+/// `cpu` is the CPU time of this process in seconds since it began to look.
+fn summarize(watch: &Watch, report: &Report, cpu: f64, elapsed: Span, screen: &mut Screen) {
+    let (unread_bins, untold_segments) = watch.missed();
+    let percent = |seconds: f64| seconds * 1e9 / elapsed.0.max(1) as f64 * 100.0;
+    let program = watch.cost();
+    let cost = Cost {
+        daemon_cpu_percent: percent(cpu),
+        program_ns_per_packet: program.map(|(packets, nanos)| nanos as f64 / packets as f64),
+        program_cpu_percent: program.map(|(_, nanos)| percent(nanos as f64 / 1e9)),
+    };
+    screen.show(&Event::Summary { report, unread_bins, untold_segments, cost: Some(cost) });
+}

@@ -1,0 +1,175 @@
+//! What is told of a running guard: the same statistics under the same names, as samples, by `ackgate status` and as metrics.
+//!
+//! What needs root, or Prometheus, says so and passes where it cannot run.
+
+#![allow(clippy::unwrap_used, reason = "a panic in a test is the failure report")]
+
+#[path = "../../linux/tests/world/mod.rs"]
+mod world;
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use ackgate_linux::statistics::{Kind, STATISTICS};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
+use world::{DEVICE, World};
+
+const METRICS: &str = "127.0.0.1:9477";
+
+fn ackgate(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ackgate"));
+    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+/// A guard that tells its metrics, and the first sample that it printed.
+struct Run {
+    child: Child,
+    sample: Value,
+}
+
+impl Run {
+    fn start(world: &World) -> Self {
+        world.receiver(|| assert!(Command::new("ip").args(["link", "set", "lo", "up"]).status().unwrap().success()));
+        let arguments = ["run", "--dev", DEVICE, "--buffer", "96KB", "--json", "--metrics"];
+        let mut child = world.receiver(|| ackgate(&arguments).spawn()).unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let sample = lines.find_map(|line| {
+            let event: Value = serde_json::from_str(&line.unwrap()).unwrap();
+            (event["event"] == "sample").then_some(event)
+        });
+        // Whoever reads on keeps the guard from complaining.
+        std::thread::spawn(move || lines.for_each(drop));
+        Self { child, sample: sample.unwrap() }
+    }
+
+    fn stop(mut self) {
+        kill(Pid::from_raw(self.child.id().cast_signed()), Signal::SIGTERM).unwrap();
+        assert!(self.child.wait().unwrap().success());
+    }
+}
+
+fn status(world: &World, arguments: &[&str]) -> Output {
+    world.receiver(|| ackgate(&[&["status"], arguments].concat()).output()).unwrap()
+}
+
+/// The body of a page, and the head before it.
+fn get(world: &World, address: &str, path: &str) -> Option<(String, String)> {
+    let mut stream = world.receiver(|| TcpStream::connect(address)).ok()?;
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").ok()?;
+    let mut text = String::new();
+    stream.read_to_string(&mut text).ok()?;
+    text.split_once("\r\n\r\n").map(|(head, body)| (head.to_owned(), body.to_owned()))
+}
+
+#[test]
+fn a_statistic_has_one_name_wherever_it_is_told() {
+    let Some(world) = World::new() else { return };
+    let nobody = status(&world, &[]);
+    assert_eq!(nobody.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&nobody.stderr).contains("nothing is guarded"));
+    let run = Run::start(&world);
+    let json = status(&world, &["--json"]);
+    assert!(json.status.success(), "{json:?}");
+    let state: Value = serde_json::from_slice(&json.stdout).unwrap();
+    assert_eq!((state["device"].as_str(), state["guard"].as_str()), (Some(DEVICE), Some("credit")), "{state}");
+    let text = String::from_utf8(status(&world, &[]).stdout).unwrap();
+    let (head, metrics) = get(&world, METRICS, "/metrics").unwrap();
+    assert!(head.contains("200") && head.contains("application/openmetrics-text"), "{head}");
+    for statistic in STATISTICS {
+        let name = statistic.name;
+        assert!(run.sample[name].is_u64(), "{name} in {}", run.sample);
+        assert!(state[name].is_u64(), "{name} in {state}");
+        assert!(text.contains(&format!("  {name} ")) && text.contains(statistic.help), "{name} in {text}");
+        let suffix = if statistic.kind == Kind::Counter { "_total" } else { "" };
+        let line = format!("ackgate_{name}{suffix}{{device=\"{DEVICE}\"}} ");
+        assert!(metrics.contains(&line), "{line} in {metrics}");
+    }
+    assert!(metrics.ends_with("# EOF\n"), "{metrics}");
+    assert!(get(&world, METRICS, "/").unwrap().0.contains("404"));
+    let stranger = world.receiver(|| ackgate(&["status"]).uid(65_534).output());
+    match stranger {
+        Ok(stranger) => {
+            assert_eq!(stranger.status.code(), Some(2), "{stranger:?}");
+            assert!(String::from_utf8_lossy(&stranger.stderr).contains("answers root"), "{stranger:?}");
+        }
+        Err(error) => eprintln!("skipped: another user cannot run {}: {error}", env!("CARGO_BIN_EXE_ackgate")),
+    }
+    run.stop();
+    assert!(get(&world, METRICS, "/metrics").is_none(), "nobody serves any more");
+    assert_eq!(status(&world, &[]).status.code(), Some(2));
+}
+
+#[test]
+fn an_address_that_is_taken_is_named_and_nothing_is_guarded() {
+    let Some(world) = World::new() else { return };
+    let run = Run::start(&world);
+    let before = world.receiver_state();
+    let arguments = ["run", "--dev", "again0", "--buffer", "96KB", "--metrics"];
+    world.receiver(|| {
+        for command in ["link add again0 type veth peer name again1", "link set again0 up"] {
+            assert!(Command::new("ip").args(command.split(' ')).status().unwrap().success());
+        }
+    });
+    let second = world.receiver(|| ackgate(&arguments).output()).unwrap();
+    assert_eq!(second.status.code(), Some(2), "{second:?}");
+    assert!(String::from_utf8_lossy(&second.stderr).contains(METRICS), "{second:?}");
+    world.receiver(|| assert!(Command::new("ip").args(["link", "del", "again0"]).status().unwrap().success()));
+    assert_eq!(world.receiver_state(), before);
+    run.stop();
+}
+
+#[test]
+fn prometheus_scrapes_it_and_takes_the_alert_rules() {
+    let installed = |program: &str| Command::new(program).arg("--version").output().is_ok();
+    if !installed("prometheus") || !installed("promtool") {
+        eprintln!("skipped: Prometheus is not installed (apt install prometheus)");
+        return;
+    }
+    let rules = concat!(env!("CARGO_MANIFEST_DIR"), "/../packaging/prometheus/ackgate.rules.yml");
+    let checked = Command::new("promtool").args(["check", "rules", rules]).output().unwrap();
+    assert!(checked.status.success(), "{checked:?}");
+    let Some(world) = World::new() else { return };
+    let run = Run::start(&world);
+    let folder = tempfile::tempdir().unwrap();
+    let config = folder.path().join("prometheus.yml");
+    let text = format!(
+        "global: {{ scrape_interval: 1s }}\nrule_files: [ '{rules}' ]\nscrape_configs:\n  - job_name: ackgate\n    \
+         static_configs: [ {{ targets: [ '{METRICS}' ] }} ]\n"
+    );
+    std::fs::write(&config, text).unwrap();
+    let address = "127.0.0.1:19090";
+    let mut prometheus = world
+        .receiver(|| {
+            Command::new("prometheus")
+                .arg(format!("--config.file={}", config.display()))
+                .arg(format!("--storage.tsdb.path={}", folder.path().join("data").display()))
+                .arg(format!("--web.listen-address={address}"))
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .spawn()
+        })
+        .unwrap();
+    let until = Instant::now() + Duration::from_secs(60);
+    let found = loop {
+        let answer = get(&world, address, "/api/v1/query?query=ackgate_threshold").map(|(_, body)| body);
+        if answer.as_ref().is_some_and(|body| body.contains(DEVICE)) || Instant::now() > until {
+            break answer;
+        }
+        std::thread::sleep(Duration::from_millis(200));
+    };
+    prometheus.kill().unwrap();
+    prometheus.wait().unwrap();
+    let threshold = run.sample["threshold"].to_string();
+    run.stop();
+    let found = found.expect("Prometheus answers");
+    assert!(
+        found.contains("\"__name__\":\"ackgate_threshold\"") && found.contains(&format!("\"{threshold}\"")),
+        "{found}"
+    );
+}

@@ -1,0 +1,82 @@
+//! `ackgate watch` as its users see it: what it prints, how it ends, and that it leaves nothing.
+//!
+//! What needs root says so and passes where it cannot run.
+
+#![allow(clippy::unwrap_used, reason = "a panic in a test is the failure report")]
+
+#[path = "../../linux/tests/world/mod.rs"]
+mod world;
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::process::{Command, Stdio};
+
+use world::{DEVICE, RECEIVER_V4, World};
+
+fn ackgate(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ackgate"));
+    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_with_the_reason() {
+    let cases: [(&[&str], &str); 5] = [
+        (&["--dev", "no-such-dev0"], "no network interface `no-such-dev0`"),
+        (&["--dev", "lo", "--bin", "1us"], "--bin 1us is not between"),
+        (&["--dev", "lo", "--bin", "1s"], "--bin 1s is not between"),
+        (&["--pcap", "/dev/null"], "`/dev/null`"),
+        (&["--dev", "lo", "--rate", "1gbps"], "\"1gbit\""),
+    ];
+    for (arguments, what) in cases {
+        let output = ackgate(&[&["watch"], arguments].concat()).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains(what), "`{said}` does not say `{what}`");
+    }
+}
+
+#[test]
+fn traffic_is_told_second_by_second_and_summed_up() {
+    let Some(world) = World::new() else { return };
+    let before = world.receiver_state();
+    let arguments = ["watch", "--dev", DEVICE, "--rate", "1gbit", "--for", "3s", "--json", "--bpf-stats"];
+    let child = world.receiver(|| ackgate(&arguments).spawn()).unwrap();
+    let listener = world.receiver(|| TcpListener::bind((RECEIVER_V4, 0))).unwrap();
+    let address = listener.local_addr().unwrap();
+    let mut sent = 0;
+    while !child_has_ended(&child) {
+        let mut stream = world.sender(|| TcpStream::connect(address)).unwrap();
+        let writer = std::thread::spawn(move || stream.write_all(&[7; 1_000_000]).unwrap());
+        let mut data = Vec::new();
+        sent += listener.accept().unwrap().0.read_to_end(&mut data).unwrap() as u64;
+        writer.join().unwrap();
+    }
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    if said.contains("tcx") {
+        eprintln!("skipped: {said}");
+        return;
+    }
+    assert!(output.status.success(), "{said}");
+    let lines = String::from_utf8(output.stdout).unwrap();
+    let events: Vec<serde_json::Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let of = |kind: &str| events.iter().filter(|event| event["event"] == kind).collect::<Vec<_>>();
+    assert_eq!((of("ready").len(), of("summary").len()), (1, 1), "{lines}");
+    assert!(of("second").len() >= 2 && !of("burst").is_empty(), "{lines}");
+    let summary = of("summary")[0];
+    let bytes = summary["bytes"].as_u64().unwrap();
+    assert!(bytes > 1_000_000 && bytes < sent * 2, "{bytes} of {sent}");
+    assert_eq!(summary["peers"][0]["address"], "10.99.0.2", "{summary}");
+    let service = &summary["services"][0];
+    assert_eq!((service["port"].as_u64(), service["remote"].as_bool()), (Some(u64::from(address.port())), Some(false)));
+    assert!(summary["advice"].as_str().unwrap().contains("no more than"), "{summary}");
+    assert!(summary["cost"]["program_ns_per_packet"].as_f64() > Some(0.0), "{summary}");
+    assert_eq!(world.receiver_state(), before);
+}
+
+/// Whether it has, without taking its status from whoever waits for it.
+fn child_has_ended(child: &std::process::Child) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap_or_default();
+    stat.rsplit(") ").next().is_none_or(|rest| rest.starts_with('Z'))
+}
