@@ -29,12 +29,7 @@ pub(crate) struct Emitter {
 
 impl Emitter {
     pub(crate) fn new(device: &Device) -> io::Result<Self> {
-        let socket = sys::raw_sender(device.index)?;
-        if neighbours::others(device, Side::Egress) {
-            sys::set_option(&socket, libc::PACKET_QDISC_BYPASS, 0)?;
-            setsockopt(&socket, sockopt::Mark, &PASS_MARK)?;
-        }
-        Ok(Self { socket, queue: Vec::new(), spare: Vec::new(), lost: 0 })
+        Ok(Self { socket: sender(device)?, queue: Vec::new(), spare: Vec::new(), lost: 0 })
     }
 
     /// A buffer for reuse.
@@ -72,6 +67,16 @@ impl Emitter {
         self.lost += send_all(&self.socket, &self.queue);
         self.spare.append(&mut self.queue);
     }
+}
+
+/// A packet socket that sends past our own egress hook.
+pub(crate) fn sender(device: &Device) -> io::Result<OwnedFd> {
+    let socket = sys::raw_sender(device.index)?;
+    if neighbours::others(device, Side::Egress) {
+        sys::set_option(&socket, libc::PACKET_QDISC_BYPASS, 0)?;
+        setsockopt(&socket, sockopt::Mark, &PASS_MARK)?;
+    }
+    Ok(socket)
 }
 
 /// Sends frames; returns how many were lost. One that the device has no room for is tried again a few times, then lost like

@@ -327,13 +327,7 @@ impl Guard {
                 let seen = self.seen();
                 self.notices.append(&mut self.neighbours.look(seen)?);
                 let signs = self.signs();
-                if let Some(turn) = self.watchdog.look(now, signs) {
-                    if self.watchdog.is_aside() {
-                        self.let_all_go(now);
-                        self.hand_back();
-                    }
-                    self.notices.push(turn.into());
-                }
+                self.notices.extend(self.watchdog.look(now, signs).map(Notice::from));
             }
             if now >= deadline {
                 return Ok(Outcome::Deadline);
@@ -355,7 +349,7 @@ impl Guard {
         }
         self.peak_active = self.peak_active.max(self.datapath.shared().gate().crowd.get());
         if self.watchdog.is_aside() {
-            return self.let_all_go(now);
+            return self.stand_aside(now);
         }
         let Self { options, rules, datapath, hold, standby, scheduler, arrivals, hold_times, held_for, .. } = self;
         let shared = datapath.shared();
@@ -581,11 +575,21 @@ impl Guard {
         self.datapath.shared().gate().heartbeat.set(0);
         self.attachment = None;
         self.let_all_go(sys::now());
+        self.hand_back();
     }
 
-    /// Nothing is held any more: what is, leaves.
-    fn let_all_go(&mut self, now: Time) {
+    /// Nothing is held and no window is lowered any more. The standby goes by the heartbeat: it has nothing to make up for.
+    fn stand_aside(&mut self, now: Time) {
+        let begins = self.datapath.shared().gate().heartbeat.get() != 0;
         self.datapath.shared().gate().heartbeat.set(0);
+        self.let_all_go(now);
+        if begins {
+            self.hand_back();
+        }
+    }
+
+    /// What is held leaves.
+    fn let_all_go(&mut self, now: Time) {
         self.hold.collect(&mut self.arrivals);
         let shared = self.datapath.shared();
         for arrival in self.arrivals.drain(..) {
@@ -596,7 +600,6 @@ impl Guard {
             carry_out(action, self.hold.as_mut());
         }
         self.hold.flush();
-        self.hand_back();
     }
 }
 

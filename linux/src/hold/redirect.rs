@@ -147,7 +147,7 @@ impl Hold for Redirect {
     fn aid(&self) -> Result<Aid, Error> {
         let socket = self.pair.socket.try_clone();
         let socket = socket.map_err(|source| Error::from_io("share the socket of held frames", source))?;
-        Ok(Aid { outlet: Outlet::past_the_qdisc(&self.device)?, elsewhere: Elsewhere::Socket(socket) })
+        Ok(Aid { outlet: Outlet::by_the_device(&self.device)?, elsewhere: Elsewhere::Socket(socket) })
     }
 
     fn lost(&self) -> u64 {

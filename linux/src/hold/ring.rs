@@ -111,7 +111,7 @@ impl Hold for Ring {
     }
 
     fn aid(&self) -> Result<Aid, Error> {
-        Ok(Aid { outlet: Outlet::past_the_qdisc(&self.device)?, elsewhere: Elsewhere::Nothing })
+        Ok(Aid { outlet: Outlet::by_the_device(&self.device)?, elsewhere: Elsewhere::Nothing })
     }
 
     fn lost(&self) -> u64 {

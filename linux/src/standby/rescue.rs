@@ -13,6 +13,7 @@ use ackgate_control::wire::{self, Direction, ETHERNET_HEADER, Meta};
 use super::unread::Unread;
 use super::vault::Vault;
 use crate::device::Device;
+use crate::emitter;
 use crate::error::Error;
 use crate::hold::{AllPackets, Copies, Header, MAC_ADDRESSES};
 use crate::shared::Shared;
@@ -28,7 +29,7 @@ const ATTEMPTS: u32 = 8;
 /// How frames are sent.
 #[derive(Debug)]
 pub(crate) enum Outlet {
-    /// Out of the device, past its qdisc and our own hooks.
+    /// Out of the device, past our own hooks ([`emitter::sender`]).
     Device(OwnedFd),
     /// As packets, by the host's routes, past netfilter's rule.
     Routed(Copies),
@@ -39,9 +40,10 @@ impl Outlet {
     ///
     /// # Errors
     /// When this process may not have one.
-    pub(crate) fn past_the_qdisc(device: &Device) -> Result<Self, Error> {
-        let socket = sys::raw_sender(device.index);
-        socket.map(Self::Device).map_err(|source| Error::from_io("open a raw socket on the device", source))
+    pub(crate) fn by_the_device(device: &Device) -> Result<Self, Error> {
+        emitter::sender(device)
+            .map(Self::Device)
+            .map_err(|source| Error::from_io("open a raw socket on the device", source))
     }
 
     fn send(&self, frame: &[u8]) {
