@@ -34,7 +34,8 @@ fn the_sysctl_lowers_every_timeout_and_reset_brings_it_back() {
         assert!(lowered.least >= Duration::from_millis(40) && lowered.least < usual.least, "{lowered:?}, {usual:?}");
         assert_eq!(rto::reset().unwrap(), 2);
         assert_eq!((rto::sysctl(), rto::reset().unwrap()), (before, 0), "as it was, and nothing left to undo");
-        assert_eq!(rto::measure_here().unwrap().least, usual.least);
+        // Timers are told in jiffies.
+        assert!(rto::measure_here().unwrap().least.abs_diff(usual.least) <= Duration::from_millis(10));
     });
 }
 
