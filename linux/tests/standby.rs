@@ -317,7 +317,7 @@ fn what_goes_out_is_current_at_every_moment() {
             let Said { segments, outdated, .. } = reader.join().unwrap();
             // Between the last look and the device another processor may have sent something.
             assert!(
-                segments > 1000 && outdated * 500 < segments,
+                segments > 1000 && outdated * 100 < segments,
                 "{way}: {outdated} of {segments} segments are outdated"
             );
         });
