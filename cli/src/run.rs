@@ -391,6 +391,14 @@ fn refuse(message: String) -> anyhow::Error {
     Refused(anyhow::anyhow!(message)).into()
 }
 
+/// The least retransmission timeout of this host's TCP where the sysctl has lowered it from the usual 200 ms; routes and sockets may
+/// set others, which show when they fire.
+fn lowered_timer() -> Span {
+    const USUAL: Duration = Duration::from_millis(200);
+    let lowered = ackgate_linux::rto::sysctl().filter(|&floor| floor < USUAL);
+    lowered.map_or(Span::ZERO, |floor| Span(u64::try_from(floor.as_nanos()).unwrap_or(u64::MAX)))
+}
+
 fn options(arguments: &Arguments, place: &Place, guard: pac::Guard) -> anyhow::Result<Options> {
     if !arguments.changes.is_empty() || arguments.rtt.is_some() {
         return Err(refuse(format!(
@@ -406,6 +414,7 @@ fn options(arguments: &Arguments, place: &Place, guard: pac::Guard) -> anyhow::R
     let mut options = Options::new(&place.device, buffer);
     options.pac = Config {
         max_hold,
+        own_timer: lowered_timer(),
         initial_window: arguments.initial_window,
         rate_mbps: place.rate_mbps.unwrap_or(0),
         auto: arguments.buffer == Buffer::Auto,

@@ -135,8 +135,12 @@ INLINE bool crowded(WITH_CORE const struct flow *flow)
 	return get64(&GATE->crowd) * flow_wire(flow, LEAST_SEGMENTS * get32(&flow->mss)) > turn(CORE_ALONE);
 }
 
-/* Whether a timer would fire before everybody has had a turn: then what a guard can do is done sooner by the timers themselves, and
- * all is left to TCP. */
+/* So many times what fits into a timer may wait for a turn: some timers fire for nothing, and still more gets through than when all
+ * is left to TCP. */
+#define BEYOND_TIMERS 3
+
+/* Whether timers would fire long before everybody has had a turn: then what a guard can do is done sooner by the timers themselves,
+ * and all is left to TCP. */
 INLINE bool beyond_timers(WITH_CORE const struct flow *flow)
 {
 	__u64 waits;
@@ -144,7 +148,7 @@ INLINE bool beyond_timers(WITH_CORE const struct flow *flow)
 	if (!timer_is_short(CORE_ALONE))
 		return false;
 	if (SETTINGS->credit)
-		return crowded(CORE flow);
+		return get64(&GATE->crowd) * flow_wire(flow, LEAST_SEGMENTS * get32(&flow->mss)) > BEYOND_TIMERS * turn(CORE_ALONE);
 	waits = get64(&GATE->crowd) * flow_wire(flow, get32(&flow->window));
 	return waits > get64(&GATE->threshold) && waits > link_rate(CORE_ALONE) * below_timer(LONGEST_TURN, own_timer(CORE_ALONE)) >> 20;
 }
