@@ -28,7 +28,7 @@ pub(crate) struct Work {
 }
 
 enum Kind {
-    Sweep(Grid),
+    Sweep(Box<Grid>),
     Reproduction(Box<Reproduction>),
 }
 
@@ -38,7 +38,7 @@ impl Work {
     #[staticmethod]
     fn sweep(py: Python<'_>, scenario: &Scenario, vary: Vec<(String, Values)>, seeds: u32) -> PyResult<Self> {
         let grid = grid(py, scenario, vary, seeds)?;
-        Ok(Self { name: scenario.name.clone(), kind: Kind::Sweep(grid) })
+        Ok(Self { name: scenario.name.clone(), kind: Kind::Sweep(Box::new(grid)) })
     }
 
     /// The papers' experiments of these names, all when there are none.
@@ -57,7 +57,7 @@ impl Work {
         match &self.kind {
             Kind::Sweep(grid) => {
                 let points = Plan::of(grid)?.points;
-                folder::Folder::create(path, BUILD, &self.name, grid, &points, tasks, &measure(&points)?)
+                folder::Folder::create(path, BUILD, &self.name, &**grid, &points, tasks, &measure(&points)?)
             }
             Kind::Reproduction(all) => {
                 let points = all.all();
@@ -93,7 +93,7 @@ impl Folder {
     /// Whether it is this work's.
     fn same(&self, work: &Work) -> bool {
         match &work.kind {
-            Kind::Sweep(grid) => self.folder.tasks().are_of(grid),
+            Kind::Sweep(grid) => self.folder.tasks().are_of(&**grid),
             Kind::Reproduction(all) => self.folder.tasks().are_of(&**all),
         }
     }
