@@ -246,6 +246,9 @@ fn a_full_disk_ends_no_guard_and_is_no_panic() {
 #[test]
 fn a_terminal_that_hangs_up_gets_its_summary() {
     let Some(world) = World::new() else { return };
+    // Under `nohup` it would be ignored, by the guard too.
+    // SAFETY: no handler is installed, and nothing here relies on the signal being ignored.
+    unsafe { nix::sys::signal::signal(Signal::SIGHUP, nix::sys::signal::SigHandler::SigDfl) }.unwrap();
     let mut run = Run::start(&world, &[]);
     run.signal(Signal::SIGHUP);
     while run.line()["event"] != "summary" {}
@@ -276,6 +279,7 @@ fn a_device_that_goes_fails_the_guard_or_is_waited_for() {
     run.child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
     assert!(said.contains("is gone"), "{said}");
 }
+
 #[test]
 fn a_scheme_in_user_space_that_is_killed_or_stopped_hurts_no_connection() {
     let Some(world) = World::new() else { return };
