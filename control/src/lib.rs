@@ -13,6 +13,7 @@ pub mod budget;
 pub mod cell;
 pub mod decision;
 pub mod delack;
+pub mod error;
 pub mod flow;
 pub mod hwatch;
 pub mod ictcp;

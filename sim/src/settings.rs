@@ -1,5 +1,6 @@
 //! The schemes' parameters as `control` takes them, from what the scenario says and what it leaves to be derived.
 
+use ackgate_control::error::ConfigError;
 use ackgate_control::pac::{self, Guard, RttMethod};
 use ackgate_control::{hwatch, ictcp, letter, m21, shaper};
 
@@ -107,7 +108,7 @@ pub fn hwatch(scenario: &Scenario, host: u32) -> hwatch::Config {
 ///
 /// # Errors
 /// When no packet would fit the buffer.
-pub(crate) fn m21_cap(scenario: &Scenario) -> Result<m21::Cap, m21::ConfigError> {
+pub(crate) fn m21_cap(scenario: &Scenario) -> Result<m21::Cap, ConfigError> {
     let buffer = scenario.m21.buffer.unwrap_or_else(|| buffer_bytes(scenario));
     let rate = scenario.network.sender_rate.unwrap_or(scenario.network.rate);
     m21::Cap::new(u32::try_from(buffer).unwrap_or(u32::MAX), scenario.m21.header, rate)

@@ -54,8 +54,8 @@ mod throttle;
 use alloc::collections::BinaryHeap;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
-use core::fmt;
 
+use crate::error::ConfigError;
 use crate::policy::{Action, FlowId, PacketId, Policy, Verdict};
 use crate::rwnd::Advertised;
 use crate::segment::{Edit, Flags, Segment};
@@ -132,18 +132,6 @@ impl Config {
 const fn batch_rate(interface: Rate) -> Rate {
     Rate(interface.0 / 7 * 2)
 }
-
-/// A value that makes no sense, in words for the person who set it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ConfigError(pub &'static str);
-
-impl fmt::Display for ConfigError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.0)
-    }
-}
-
-impl core::error::Error for ConfigError {}
 
 /// Counters for people.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -23,8 +23,8 @@
 //! 6. A decrease takes effect as data arrives, and the window field is scaled: see [`Advertised`].
 
 use alloc::vec::Vec;
-use core::fmt;
 
+use crate::error::ConfigError;
 use crate::policy::{Action, FlowId, PacketId, Policy, Verdict};
 use crate::rwnd::Advertised;
 use crate::segment::{Edit, Flags, Segment};
@@ -84,18 +84,6 @@ impl Config {
         check(self.idle >= Span::millis(1), "the idle time must be at least 1ms")
     }
 }
-
-/// A value that makes no sense, in words for the person who set it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ConfigError(pub &'static str);
-
-impl fmt::Display for ConfigError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.0)
-    }
-}
-
-impl core::error::Error for ConfigError {}
 
 /// Segment size until a connection has shown its own.
 const USUAL_MSS: u32 = 1460;

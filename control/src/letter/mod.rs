@@ -15,8 +15,7 @@
 mod flow;
 mod queue;
 
-use core::fmt;
-
+use crate::error::ConfigError;
 use crate::policy::{Action, FlowId, PacketId, Policy, Verdict};
 use crate::segment::{Edit, Flags, Segment};
 use crate::units::{Span, Time};
@@ -50,18 +49,6 @@ impl Config {
         Ok(())
     }
 }
-
-/// A value that makes no sense, in words for the person who set it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ConfigError(pub &'static str);
-
-impl fmt::Display for ConfigError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.0)
-    }
-}
-
-impl core::error::Error for ConfigError {}
 
 /// The gate of one receiver.
 #[derive(Debug)]

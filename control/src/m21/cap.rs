@@ -1,24 +1,11 @@
 //! The sender's part of M21TCP-A: what the number of senders allows (§IV.3, Eq. 1), and whose turn it is when that is
 //! less than one segment each.
 
-use core::fmt;
-
+use crate::error::ConfigError;
 use crate::units::{Rate, Span, Time};
 
 /// MHS of Eq. 1: least IP and TCP header, "usually" 42 bytes (§IV.3).
 pub const MINIMUM_HEADER: u32 = 42;
-
-/// A value that makes no sense, in words for the person who set it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ConfigError(pub &'static str);
-
-impl fmt::Display for ConfigError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.0)
-    }
-}
-
-impl core::error::Error for ConfigError {}
 
 /// What one sender may have under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

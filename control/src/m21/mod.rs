@@ -33,7 +33,7 @@
 pub mod cap;
 pub mod counter;
 
-pub use cap::{Allowance, Cap, ConfigError, Rounds, Turns};
+pub use cap::{Allowance, Cap, Rounds, Turns};
 pub use counter::FlowCounter;
 
 /// Which header carries the number of senders.

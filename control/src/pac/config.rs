@@ -1,9 +1,8 @@
 //! What an operator or an experiment may set. Defaults are PAC's (Table I, Table II) or, where the paper is silent,
 //! explained beside the field.
 
-use core::fmt;
-
 use crate::decision::Settings;
+use crate::error::ConfigError;
 use crate::units::Span;
 
 /// Most priority levels of the multi-level feedback queue.
@@ -252,15 +251,3 @@ impl Config {
         self.demotion[..self.demotions].iter().take_while(|&&threshold| size >= threshold).count()
     }
 }
-
-/// A value that makes no sense, in words for the person who set it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ConfigError(pub &'static str);
-
-impl fmt::Display for ConfigError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.0)
-    }
-}
-
-impl core::error::Error for ConfigError {}

@@ -20,11 +20,12 @@ pub mod state;
 
 use alloc::vec::Vec;
 
-pub use config::{Config, ConfigError, Growth, Guard, Hold, Requests, RttMethod};
+pub use config::{Config, Growth, Guard, Hold, Requests, RttMethod};
 pub use scheduler::{Scheduler, Stats};
 pub use state::{Flow, Gate, State};
 
 use crate::decision::{self, Decision, Rules};
+use crate::error::ConfigError;
 use crate::policy::{Action, FlowId, PacketId, Policy, Verdict};
 use crate::segment::{Edit, Segment};
 use crate::units::{Span, Time};
