@@ -1,6 +1,6 @@
 # Two commands: `make demo` shows what ackgate does, `make test` proves it. Both do all their own set-up.
 
-.PHONY: demo test test-compilers test-kernels budget bench lint clean setup build wheel test-python test-cluster
+.PHONY: demo test test-compilers test-kernels budget bench lint clean setup build wheel test-python test-cluster deny
 
 # Where rustup, if set-up had to fetch it, puts cargo.
 export PATH := $(PATH):$(HOME)/.cargo/bin
@@ -33,6 +33,10 @@ bench: build
 lint: setup
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
+
+# Licences, sources and known vulnerabilities of everything in the lock file (deny.toml).
+deny:
+	@./packaging/deny
 
 build: setup
 	cargo build --release --locked
