@@ -1,6 +1,6 @@
 # Two commands: `make demo` shows what ackgate does, `make test` proves it. Both do all their own set-up.
 
-.PHONY: demo test test-compilers test-kernels budget bench lint clean setup build wheel test-python test-cluster deny
+.PHONY: demo test test-compilers test-kernels budget bench lint clean setup build wheel test-python test-cluster deny fuzz
 
 # Where rustup, if set-up had to fetch it, puts cargo.
 export PATH := $(PATH):$(HOME)/.cargo/bin
@@ -33,6 +33,11 @@ bench: build
 lint: setup
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
+
+# The fuzz targets under libFuzzer, long; PART=1/1000 for a thousandth of it.
+PART ?= 1/1
+fuzz: setup
+	./fuzz/run --share $(PART)
 
 # Licences, sources and known vulnerabilities of everything in the lock file (deny.toml).
 deny:

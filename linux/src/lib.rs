@@ -26,6 +26,8 @@ pub mod host;
 pub mod load;
 pub mod neighbours;
 pub mod observe;
+#[doc(hidden)]
+pub mod parsers;
 pub mod privilege;
 pub mod route;
 pub mod rto;

@@ -21,12 +21,17 @@ static __always_inline __u64 opaque(__u64 value)
 	return value;
 }
 
+#ifdef __bpf__
 #define masked(value, MASK)                                          \
 	({                                                           \
 		__u64 masked_ = (value);                             \
 		asm volatile("%0 &= %1" : "+r"(masked_) : "i"(MASK)); \
 		masked_;                                             \
 	})
+#else
+/* In a process, where the fuzz targets run it, nobody has to be convinced. */
+#define masked(value, MASK) ((__u64)(value) & (MASK))
+#endif
 
 #define ETHERTYPE_IPV4 0x0800
 #define ETHERTYPE_IPV6 0x86dd

@@ -17,7 +17,7 @@ use ackgate_control::units::Time;
 use crate::error::Error;
 use crate::standby::Aid;
 
-pub(crate) use nfqueue::{AllPackets, Copies, NfQueue, probe as probe_nfqueue};
+pub(crate) use nfqueue::{AllPackets, Copies, NfQueue, netlink_packets, probe as probe_nfqueue};
 pub(crate) use redirect::{Pair, Redirect};
 #[cfg(test)]
 pub(crate) use ring::Reader;

@@ -169,6 +169,15 @@ impl Frame {
     }
 }
 
+/// All that is done to a record's bytes here: the frame with `edit` done, as the kernel takes it, and its bare ACK.
+pub(crate) fn rewrite(record: &[u8], direction: Direction, edit: &Edit) -> Option<[Vec<u8>; 2]> {
+    let mut frame = Frame::new(&Taken::read(record)?);
+    frame.understand(direction)?;
+    frame.edit(edit);
+    let bare = frame.bare_ack();
+    Some([frame.into_bytes(), bare.into_bytes()])
+}
+
 /// A record as the programs write it.
 #[cfg(test)]
 pub(super) fn record(what: u8, time: Time, frame: &[u8], gso_size: u16, tag: Option<(u16, u16)>) -> Vec<u8> {

@@ -33,6 +33,7 @@ use nix::poll::{PollFd, PollFlags};
 use serde::Serialize;
 
 use self::driver::Driver;
+pub(crate) use self::frame::rewrite;
 use self::inward::Inward;
 use self::path::Reader;
 use crate::attach::{self, Attachment, Programs};

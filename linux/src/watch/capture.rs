@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::fs::File;
-use std::io;
+use std::io::{self, Read, Seek};
 use std::net::{IpAddr, Ipv6Addr};
 use std::path::Path;
 
@@ -17,6 +17,8 @@ use crate::watch_skel::types;
 
 /// Bytes that are read at a time; no packet is larger.
 const CHUNK: usize = 1 << 20;
+/// Bins at most, empty ones included: four hours of milliseconds. A damaged time stamp must not fill the memory.
+const MOST_BINS: u64 = 1 << 24;
 
 /// Why a capture cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -52,6 +54,15 @@ pub enum CaptureError {
     /// Nothing in it is TCP data.
     #[error("`{0}` holds no TCP segment with data")]
     Empty(String),
+
+    /// It spans more time than is looked at in bins of this width.
+    #[error("`{file}` spans more than {MOST_BINS} bins of {width}: take wider bins, or cut a part out of it")]
+    TooLong {
+        /// The file.
+        file: String,
+        /// Width of a bin.
+        width: Span,
+    },
 }
 
 /// `struct watch_arrival` of `bpf/watch.h`.
@@ -90,20 +101,41 @@ impl Capture {
     /// # Errors
     /// When it cannot be read, is no capture of Ethernet, or holds no TCP data.
     pub fn read(file: &Path, receiver: Option<IpAddr>, width: Span, stall: Span) -> Result<Self, CaptureError> {
+        let name = file.display().to_string();
+        let opened = File::open(file).map_err(|source| CaptureError::Io { file: name.clone(), source })?;
+        Self::read_from(opened, &name, receiver, width, stall)
+    }
+
+    /// Reads a capture that is open; `name` stands for it in errors.
+    ///
+    /// # Errors
+    /// As for [`Self::read`].
+    pub fn read_from(
+        mut source: impl Read + Seek + Send,
+        name: &str,
+        receiver: Option<IpAddr>,
+        width: Span,
+        stall: Span,
+    ) -> Result<Self, CaptureError> {
         let receiver = match receiver {
             Some(receiver) => receiver,
-            None => busiest(file)?,
+            None => busiest(&mut source, name)?,
         };
+        source.rewind().map_err(|source| CaptureError::Io { file: name.to_owned(), source })?;
         let mut flows = HashMap::<FlowKey, types::watch_flow>::new();
         let mut bins = Vec::<types::watch_bin>::new();
         let mut first = None;
-        packets(file, |time, frame, length| {
+        let mut now = 0;
+        packets(&mut source, name, |time, frame, length| {
             let Some(packet) = parse(frame, length).filter(|packet| address(packet.key.local) == receiver) else {
-                return;
+                return Ok(());
             };
-            // Time 0 means "never" to the account.
-            let now = time - *first.get_or_insert(time - time.min(1));
-            let number = now / width.0;
+            // Time 0 means "never" to the account, and to it time never goes back: a capture on several queues may.
+            now = time.saturating_sub(*first.get_or_insert(time.saturating_sub(1))).max(now);
+            let number = now / width.0.max(1);
+            if number >= MOST_BINS {
+                return Err(CaptureError::TooLong { file: name.to_owned(), width });
+            }
             while bins.len() as u64 <= number {
                 bins.push(types::watch_bin { number: bins.len() as u64, ..Default::default() });
             }
@@ -113,7 +145,7 @@ impl Capture {
             let segment = &packet.segment;
             bin.marked += u32::from(segment.ce);
             if segment.payload == 0 && !segment.flags.has(Flags::SYN) {
-                return;
+                return Ok(());
             }
             let flow = flows.entry(packet.key).or_insert_with(|| types::watch_flow {
                 hash: 1,
@@ -132,10 +164,11 @@ impl Capture {
                 push: segment.flags.any(Flags::PSH | Flags::FIN),
             };
             ackgate_watch_segment(flow, bin, &arrival, now, stall.0);
+            Ok(())
         })?;
         let connections: Vec<Connection> = flows.values().filter(|flow| flow.bytes > 0).map(Connection::read).collect();
         if connections.is_empty() {
-            return Err(CaptureError::Empty(file.display().to_string()));
+            return Err(CaptureError::Empty(name.to_owned()));
         }
         let counted = |part: &types::watch_bin| {
             let mut bin = Bin { number: part.number, ..Bin::default() };
@@ -147,15 +180,16 @@ impl Capture {
 }
 
 /// The address that most payload was sent to.
-fn busiest(file: &Path) -> Result<IpAddr, CaptureError> {
+fn busiest(source: &mut (impl Read + Send), name: &str) -> Result<IpAddr, CaptureError> {
     let mut received = HashMap::<[u8; 16], u64>::new();
-    packets(file, |_, frame, length| {
+    packets(source, name, |_, frame, length| {
         if let Some(packet) = parse(frame, length) {
             *received.entry(packet.key.local).or_default() += u64::from(packet.segment.payload);
         }
+        Ok(())
     })?;
     let most = received.into_iter().filter(|&(_, bytes)| bytes > 0).max_by_key(|&(address, bytes)| (bytes, address));
-    most.map(|(bytes, _)| address(bytes)).ok_or_else(|| CaptureError::Empty(file.display().to_string()))
+    most.map(|(bytes, _)| address(bytes)).ok_or_else(|| CaptureError::Empty(name.to_owned()))
 }
 
 fn address(bytes: [u8; 16]) -> IpAddr {
@@ -167,11 +201,13 @@ fn parse(frame: &[u8], length: u32) -> Option<wire::Packet> {
 }
 
 /// Calls `each` for every packet with its time in ns, what was captured of it, and its length on the wire.
-fn packets(file: &Path, mut each: impl FnMut(u64, &[u8], u32)) -> Result<(), CaptureError> {
-    let name = || file.display().to_string();
-    let damaged = |what: String| CaptureError::Damaged { file: name(), what };
-    let opened = File::open(file).map_err(|source| CaptureError::Io { file: name(), source })?;
-    let mut reader = create_reader(CHUNK, opened).map_err(|error| damaged(format!("{error:?}")))?;
+fn packets(
+    source: &mut (impl Read + Send),
+    name: &str,
+    mut each: impl FnMut(u64, &[u8], u32) -> Result<(), CaptureError>,
+) -> Result<(), CaptureError> {
+    let damaged = |what: String| CaptureError::Damaged { file: name.to_owned(), what };
+    let mut reader = create_reader(CHUNK, source).map_err(|error| damaged(format!("{error:?}")))?;
     let mut kind = Linktype::ETHERNET;
     // Units of time stamps in a second, and seconds to add to them.
     let mut clock = (1_000_000_u64, 0_u64);
@@ -190,10 +226,9 @@ fn packets(file: &Path, mut each: impl FnMut(u64, &[u8], u32)) -> Result<(), Cap
         };
         let mut take = |time: u64, data: &[u8], captured: u32, length: u32| -> Result<(), CaptureError> {
             if kind != Linktype::ETHERNET {
-                return Err(CaptureError::NotEthernet { file: name(), kind: kind.0 });
+                return Err(CaptureError::NotEthernet { file: name.to_owned(), kind: kind.0 });
             }
-            each(time, &data[..data.len().min(captured as usize)], length);
-            Ok(())
+            each(time, &data[..data.len().min(captured as usize)], length)
         };
         match block {
             PcapBlockOwned::LegacyHeader(header) => {
@@ -302,5 +337,19 @@ mod tests {
         assert!(matches!(error, CaptureError::Damaged { .. }), "{error}");
         let error = Capture::read(&file, None, Span::millis(1), Span::millis(150)).unwrap_err();
         assert!(error.to_string().contains(&file.display().to_string()), "{error}");
+    }
+
+    #[test]
+    fn time_that_goes_back_is_no_stall_and_no_crash() {
+        let second = 1_000_000;
+        let read = read("back", &[(5 * second, 1, 0, DATA), (second, 1, 3000, DATA), (5 * second + 5, 1, 1000, DATA)]);
+        let capture = read.unwrap();
+        assert_eq!((capture.bins.len(), capture.bins[0].frames, capture.bins[0].stalls), (1, 3, 0));
+    }
+
+    #[test]
+    fn a_time_stamp_far_off_does_not_fill_the_memory() {
+        let read = read("far", &[(1, 1, 0, DATA), (4_000_000_000_000_000, 1, 1000, DATA)]);
+        assert!(matches!(read, Err(CaptureError::TooLong { .. })), "{read:?}");
     }
 }

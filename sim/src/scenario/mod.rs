@@ -35,6 +35,7 @@ pub use scheme::{Dctcp, FixedWindow, HeaderField, Hwatch, Ictcp, M21, Pac, RttSo
 pub use switch::{Capacity, Discipline, Ecn, Red, Switch};
 pub use tcp::{CongestionControl, EcnMode, RtoEstimator, Spurious, Tcp};
 pub use topology::{Core, Dumbbell, Framing, LeafSpine, Network, Topology, Tree, TreeSwitch};
+pub use traffic_file::parse as parse_traffic;
 pub use workload::{Arrival, Connections, Destination, Direction, Epochs, Long, OnOff, Per, Rounds, Trace, Workload};
 
 /// One simulation, whole: with the same scenario and seed every run gives the same result.

@@ -84,8 +84,11 @@ fn parse_file(path: &Path) -> Result<Vec<(usize, Arrival)>, String> {
     parse(&text).map_err(|(line, problem)| format!("{}:{line}: {problem}", path.display()))
 }
 
-/// The flows with their lines, or the first line with which something is wrong, and what.
-fn parse(text: &str) -> Result<Vec<(usize, Arrival)>, (usize, String)> {
+/// The flows of a traffic file with the lines that they stand in.
+///
+/// # Errors
+/// The first line with which something is wrong, and what.
+pub fn parse(text: &str) -> Result<Vec<(usize, Arrival)>, (usize, String)> {
     // Spreadsheets begin a file with a byte order mark.
     let lines = text.trim_start_matches('\u{feff}').lines().enumerate();
     let mut lines = lines.map(|(i, line)| (i + 1, line.trim())).filter(|(_, line)| !line.is_empty());

@@ -60,6 +60,22 @@ impl Output {
         lock(&file, path)?;
         let mut text = Vec::new();
         file.read_to_end(&mut text).map_err(io)?;
+        let whole = self.take_over(&name.to_string(), &text)?;
+        file.set_len(whole as u64).map_err(io)?;
+        if whole == 0 && self.header {
+            file.write_all(line(&self.layout.columns).as_bytes()).map_err(io)?;
+        }
+        // Behind a symbolic link, which stays one.
+        let place = fs::canonicalize(path).map_err(io)?;
+        self.file = Some((place, file));
+        Ok(self)
+    }
+
+    /// Takes over the rows that a file has already, named `name` in messages. Returns how many of its bytes are whole lines.
+    ///
+    /// # Errors
+    /// When it holds something that is not of this sweep.
+    pub fn take_over(&mut self, name: &str, text: &[u8]) -> Result<usize, SweepError> {
         // What follows the last line end was being written as the run was stopped.
         let whole = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
         let own = |line: usize, problem: &str| {
@@ -85,17 +101,10 @@ impl Output {
         }
         // A torn line behind rows of this sweep is of this sweep too; by itself it could be anybody's.
         let header = if self.header { line(&self.layout.columns) } else { String::new() };
-        if whole == 0 && !header.as_bytes().starts_with(&text) {
+        if whole == 0 && !header.as_bytes().starts_with(text) {
             return Err(own(1, "is not the beginning of this sweep's rows"));
         }
-        file.set_len(whole as u64).map_err(io)?;
-        if whole == 0 && self.header {
-            file.write_all(line(&self.layout.columns).as_bytes()).map_err(io)?;
-        }
-        // Behind a symbolic link, which stays one.
-        let place = fs::canonicalize(path).map_err(io)?;
-        self.file = Some((place, file));
-        Ok(self)
+        Ok(whole)
     }
 
     /// Whether this point's row is there already.

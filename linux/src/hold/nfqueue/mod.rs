@@ -39,6 +39,7 @@ use crate::shared::Keys;
 use crate::standby::{Aid, Elsewhere, Outlet};
 pub(crate) use copies::Copies;
 pub(crate) use netlink::AllPackets;
+pub(crate) use netlink::packets as netlink_packets;
 use netlink::{Queue, Verdict};
 use rules::Rules;
 

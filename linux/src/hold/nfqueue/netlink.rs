@@ -211,6 +211,18 @@ fn header(bytes: &[u8]) -> Option<(usize, u16)> {
     (16..=bytes.len()).contains(&length).then(|| (length, u16::from_ne_bytes(*kind)))
 }
 
+/// Packets in a row of messages, and the bytes that they have in all.
+pub(crate) fn packets(mut bytes: &[u8]) -> (usize, usize) {
+    let mut all = (0, 0);
+    while let Some((length, _)) = header(bytes) {
+        if let Some((_, payload)) = packet(&bytes[..length]) {
+            all = (all.0 + 1, all.1 + payload.len());
+        }
+        bytes = bytes.get(length.next_multiple_of(4)..).unwrap_or_default();
+    }
+    all
+}
+
 /// What a message of the kernel's says about our last request: 0, or an errno.
 fn error_in(bytes: &[u8]) -> Option<i32> {
     let (_, kind) = header(bytes)?;

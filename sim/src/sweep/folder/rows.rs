@@ -110,8 +110,8 @@ impl Rows {
         Ok(rows)
     }
 
-    /// Takes the lines of a part.
-    fn take(&mut self, task: usize, text: &str) {
+    /// Takes the lines of a part; what is damaged, repeated or contradicts an earlier one is counted.
+    pub fn take(&mut self, task: usize, text: &str) {
         let file = self.files.len().saturating_sub(1);
         for sealed in text.lines().filter(|line| !line.is_empty()) {
             let Some((fingerprint, hash, row)) = unseal(sealed) else {
