@@ -18,6 +18,8 @@ use nix::unistd::Uid;
 const CLAIM: &str = "ackgate/guard/";
 /// Longest wait for a guard's answer, and for whoever asks.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// Bytes of an answer at most.
+const LONGEST: u64 = 1 << 20;
 
 /// The name of the claim on the interface of this index.
 pub(crate) fn claim_address(index: i32) -> io::Result<SocketAddr> {
@@ -85,12 +87,18 @@ pub fn guarded() -> io::Result<Vec<i32>> {
 /// The answer of the guard of an interface; `None` when it gives none to this user.
 ///
 /// # Errors
-/// When there is no such guard, or it does not answer in time.
+/// When there is no such guard, or it does not answer in time; when whoever has taken its name is neither root nor this user, and may
+/// answer anything.
 pub fn ask(index: i32) -> io::Result<Option<String>> {
-    let mut stream = UnixStream::connect_addr(&claim_address(index)?)?;
+    let stream = UnixStream::connect_addr(&claim_address(index)?)?;
+    let answers = Uid::from_raw(getsockopt(&stream, sockopt::PeerCredentials)?.uid());
+    if !answers.is_root() && answers != Uid::effective() {
+        let who = format!("user {answers}, who is not root, has taken the name of a guard of interface {index}");
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, who));
+    }
     stream.set_read_timeout(Some(PATIENCE))?;
     let mut text = String::new();
-    stream.read_to_string(&mut text)?;
+    stream.take(LONGEST).read_to_string(&mut text)?;
     Ok((!text.is_empty()).then_some(text))
 }
 
@@ -109,5 +117,42 @@ mod tests {
         drop(answers);
         assert!(ask(index).is_err());
         assert!(!guarded().unwrap().contains(&index));
+    }
+
+    /// Runs `work` as nobody, on a thread of its own; `None` where this process may not become nobody.
+    fn as_nobody<T: Send>(work: impl FnOnce() -> T + Send) -> Option<T> {
+        const NOBODY: libc::uid_t = 65_534;
+        if !Uid::effective().is_root() {
+            eprintln!("skipped: only root can try what another user can do");
+            return None;
+        }
+        let become_nobody = || {
+            // SAFETY: takes integers; called by its number it changes this thread alone.
+            let done = unsafe { libc::syscall(libc::SYS_setresuid, NOBODY, NOBODY, NOBODY) };
+            assert_eq!(done, 0, "{}", io::Error::last_os_error());
+            work()
+        };
+        std::thread::scope(|scope| scope.spawn(become_nobody).join().ok())
+    }
+
+    #[test]
+    fn another_user_is_told_nothing() {
+        let index = i32::MAX - 8;
+        let listener = UnixListener::bind_addr(&claim_address(index).unwrap()).unwrap();
+        let _answers = Answers::start(listener, || "well\n".into()).unwrap();
+        let Some(told) = as_nobody(|| ask(index).unwrap()) else { return };
+        assert_eq!(told, None);
+        assert_eq!(ask(index).unwrap().as_deref(), Some("well\n"));
+    }
+
+    #[test]
+    fn who_only_takes_the_name_of_a_guard_is_not_believed() {
+        let index = i32::MAX - 9;
+        let taken = as_nobody(|| UnixListener::bind_addr(&claim_address(index).unwrap()).unwrap());
+        let Some(listener) = taken else { return };
+        let false_guard = Answers::start(listener, || "well\n".into()).unwrap();
+        let error = ask(index).unwrap_err();
+        assert!(error.kind() == io::ErrorKind::PermissionDenied && error.to_string().contains("65534"), "{error}");
+        drop(false_guard);
     }
 }
