@@ -69,6 +69,18 @@ pub enum Attachment {
     Clsact(Clsact),
 }
 
+/// Names of the programs on a device's tcx hooks, whosever they are; none where the kernel has no such hooks.
+///
+/// # Errors
+/// When there is no such device.
+pub fn tcx_programs(device: &str) -> Result<Vec<String>, Error> {
+    let device = Device::find(device)?;
+    let ids = [Side::Ingress, Side::Egress]
+        .into_iter()
+        .flat_map(|side| tcx::programs(device.index, side).unwrap_or_default());
+    Ok(ids.filter_map(tcx::name).collect())
+}
+
 impl Attachment {
     /// Attaches by tcx links.
     ///
@@ -88,6 +100,14 @@ impl Attachment {
     /// When the kernel has no clsact, `tc` is missing, or this process may not.
     pub fn clsact(device: &Device, programs: Programs<'_>) -> Result<Self, Error> {
         Clsact::new(device, programs).map(Self::Clsact)
+    }
+
+    /// Whether the filters are still there. Links are looked for among their [neighbours](crate::neighbours).
+    pub(crate) fn stands(&self) -> bool {
+        match self {
+            Self::Tcx { .. } => true,
+            Self::Clsact(clsact) => clsact.filters.iter().all(|filter| { *filter }.query().is_ok()),
+        }
     }
 }
 

@@ -324,6 +324,9 @@ impl Guard {
                 if !self.device.exists() {
                     return Err(Error::Gone(self.device.name.clone()));
                 }
+                if self.attachment.as_ref().is_some_and(|attachment| !attachment.stands()) {
+                    return Err(Error::Detached(self.device.name.clone()));
+                }
                 let seen = self.seen();
                 self.notices.append(&mut self.neighbours.look(seen)?);
                 let signs = self.signs();

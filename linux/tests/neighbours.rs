@@ -241,6 +241,15 @@ fn programs_that_somebody_takes_off_end_the_guard() {
 }
 
 #[test]
+fn filters_that_somebody_takes_off_end_the_guard() {
+    let Some(world) = World::new() else { return };
+    let take_off = || run(&format!("tc qdisc del dev {DEVICE} clsact"));
+    let filters = Options { attach: attach::Choice::Clsact, ..options() };
+    let (_, end) = guard_until(&world, filters, take_off, |_| false);
+    assert!(matches!(end, Err(Error::Detached(_))), "{end:?}");
+}
+
+#[test]
 fn what_is_in_the_way_is_named_and_left_as_it_is() {
     let filter = "protocol ip prio 1 u32 match ip protocol 17 0xff flowid 1:1";
     let cases = [
