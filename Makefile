@@ -1,6 +1,6 @@
 # Two commands: `make demo` shows what ackgate does, `make test` proves it. Both do all their own set-up.
 
-.PHONY: demo test test-compilers test-kernels budget bench lint clean setup build wheel test-python test-cluster deny fuzz
+.PHONY: demo test test-compilers test-kernels budget bench lint clean setup build wheel test-python test-cluster deny fuzz faults
 
 # Where rustup, if set-up had to fetch it, puts cargo.
 export PATH := $(PATH):$(HOME)/.cargo/bin
@@ -38,6 +38,11 @@ lint: setup
 PART ?= 1/1
 fuzz: setup
 	./fuzz/run --share $(PART)
+
+# What 100 connections notice when something happens to their guard.
+faults:
+	cargo build --release --locked -p ackgate
+	./target/release/ackgate lab faults
 
 # Licences, sources and known vulnerabilities of everything in the lock file (deny.toml).
 deny:

@@ -37,6 +37,18 @@ impl fmt::Display for Harmed {
 
 impl std::error::Error for Harmed {}
 
+/// Faults in which a promise was broken; the table has told which.
+#[derive(Debug)]
+pub(crate) struct Broken(pub(crate) usize);
+
+impl fmt::Display for Broken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a promise is broken in {} {}", self.0, if self.0 == 1 { "fault" } else { "faults" })
+    }
+}
+
+impl std::error::Error for Broken {}
+
 /// Tells the error, if there is one, and gives the exit code.
 pub(crate) fn code(done: anyhow::Result<()>) -> ExitCode {
     let Err(error) = done else { return ExitCode::SUCCESS };

@@ -226,6 +226,10 @@ pub(crate) struct Arguments {
     #[arg(long, value_enum, default_value = "auto")]
     attach: AttachChoice,
 
+    /// Frames held at once at most; what comes beyond passes. Small for trying what then happens.
+    #[arg(long, value_name = "FRAMES", value_parser = clap::value_parser!(u32).range(1..), hide = true)]
+    max_held: Option<u32>,
+
     /// Wait for the interface where it is not there or down, also when it goes and comes back later. Without it: refuse to
     /// start, and end with exit code 1.
     #[arg(long)]
@@ -419,6 +423,7 @@ fn options(arguments: &Arguments, place: &Place, guard: pac::Guard) -> anyhow::R
         rate_mbps: place.rate_mbps.unwrap_or(0),
         auto: arguments.buffer == Buffer::Auto,
         thin_acks: defaults.thin_acks && !arguments.every_ack,
+        max_held: arguments.max_held.unwrap_or(defaults.max_held),
         ..defaults
     };
     options.pac.validate().map_err(|error| refuse(error.to_string()))?;

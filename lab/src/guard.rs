@@ -3,7 +3,7 @@
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
@@ -80,6 +80,20 @@ impl Guard {
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.receiver.child.id()
+    }
+
+    /// Waits until the receiver's has ended by itself; `None` when it has not by then.
+    ///
+    /// # Errors
+    /// When the system does not tell.
+    pub fn wait(&mut self, patience: Duration) -> Result<Option<ExitStatus>, GuardError> {
+        let until = Instant::now() + patience;
+        loop {
+            match self.receiver.child.try_wait().map_err(|e| GuardError::End(e.to_string()))? {
+                None if Instant::now() < until => std::thread::sleep(Duration::from_millis(2)),
+                ended => return Ok(ended),
+            }
+        }
     }
 
     /// Ends the guard as Ctrl-C would and returns the receiver's summary.

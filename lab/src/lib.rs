@@ -6,6 +6,7 @@
 //! - [`incast`]: all of that together, one measurement after another.
 //! - [`dctcp`]: for kernels without.
 //! - [`ablation`]: every guard, one factor at a time.
+//! - [`faults`]: what connections notice when something happens to the guard.
 //! - [`harm`]: where a guard harms, case by case.
 //! - [`mouse`]: small requests among bulk.
 //! - [`pairs`]: with and without the guard in turn, and what it costs.
@@ -14,6 +15,7 @@
 
 pub mod ablation;
 pub mod dctcp;
+pub mod faults;
 pub mod guard;
 pub mod harm;
 pub mod incast;

@@ -1,6 +1,7 @@
 //! `ackgate lab`: the papers' edge testbed in network namespaces, measured or left standing to be tried by hand.
 
 mod ablation;
+mod faults;
 mod harm;
 mod mouse;
 mod pairs;
@@ -37,6 +38,8 @@ pub(crate) enum Command {
     Mouse(Box<mouse::Mouse>),
     /// Where a guard harms: cases that it should leave alone or make better, with it over without it, and a verdict.
     Harm(Box<harm::Harm>),
+    /// What connections lose, and how long they stand still, when a guard is killed, stopped, starved or robbed of its device.
+    Faults(Box<faults::Faults>),
     /// Leave a testbed standing, to try things by hand.
     Up(Up),
     /// Remove a testbed that `up` left.
@@ -348,6 +351,7 @@ pub(crate) fn run(command: Command) -> anyhow::Result<()> {
         Command::Ablation(args) => ablation::run(&args),
         Command::Mouse(args) => mouse::run(&args),
         Command::Harm(args) => harm::run(&args),
+        Command::Faults(args) => faults::run(&args),
         Command::Up(args) => {
             if args.network.rate == RateArgument::Auto {
                 return Err(Refused(anyhow::anyhow!("a standing testbed needs a --rate of its own, not `auto`")).into());

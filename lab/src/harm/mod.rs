@@ -16,10 +16,10 @@ mod mptcp;
 mod oneway;
 mod requests;
 mod rounds;
-mod row;
+pub(crate) mod row;
 mod signed;
 mod simulated;
-mod streams;
+pub(crate) mod streams;
 mod variants;
 mod verdict;
 

@@ -123,7 +123,7 @@ impl From<LabError> for RowError {
 }
 
 /// Says what was tried when a system call failed.
-pub(super) fn io_error(what: &'static str) -> impl Fn(io::Error) -> RowError {
+pub(crate) fn io_error(what: &'static str) -> impl Fn(io::Error) -> RowError {
     move |source| RowError::Io { what, source }
 }
 
@@ -180,7 +180,7 @@ pub(super) fn end(guard: Option<Guard>) -> Result<(), RowError> {
 }
 
 /// A testbed of `hosts` senders and a port of `mbps` megabits per second with PAC's 96 KB.
-pub(super) fn spec(hosts: usize, mbps: u64) -> Spec {
+pub(crate) fn spec(hosts: usize, mbps: u64) -> Spec {
     let rate = mbps * 1_000_000;
     Spec { hosts, rate, burst: Spec::burst_for(rate), ..Spec::pac_edge() }
 }

@@ -24,16 +24,16 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const CHUNK: usize = 256 * 1024;
 
 /// One connection, both ends.
-pub(super) struct Pair {
+pub(crate) struct Pair {
     /// The end at the guarded receiver, which connects.
-    pub(super) receiver: TcpStream,
+    pub(crate) receiver: TcpStream,
     /// The end at a sender host, which listens.
-    pub(super) sender: TcpStream,
+    pub(crate) sender: TcpStream,
 }
 
 /// Which end of a connection a socket is, or is to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum End {
+pub(crate) enum End {
     /// The guarded receiver's.
     Receiver,
     /// A sender host's.
@@ -41,15 +41,15 @@ pub(super) enum End {
 }
 
 /// Sets up a socket before it connects to, or listens for, the host at the address.
-pub(super) type Setup = dyn Fn(&Socket, End, SocketAddr) -> io::Result<()> + Sync;
+pub(crate) type Setup = dyn Fn(&Socket, End, SocketAddr) -> io::Result<()> + Sync;
 
 /// Nothing but what all connections get: CUBIC at the senders, no Nagle.
-pub(super) fn plain(_: &Socket, _: End, _: SocketAddr) -> io::Result<()> {
+pub(crate) fn plain(_: &Socket, _: End, _: SocketAddr) -> io::Result<()> {
     Ok(())
 }
 
 /// Opens `count` connections, spread over all sender hosts.
-pub(super) fn open(testbed: &Testbed, count: usize, setup: &Setup) -> Result<Vec<Pair>, RowError> {
+pub(crate) fn open(testbed: &Testbed, count: usize, setup: &Setup) -> Result<Vec<Pair>, RowError> {
     open_from(testbed, 0..testbed.spec().hosts, count, setup)
 }
 

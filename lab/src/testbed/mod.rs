@@ -30,6 +30,7 @@ mod tools;
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::time::Duration;
 
 use nix::net::if_::if_nametoindex;
 
@@ -43,6 +44,7 @@ use delay::{DelayLine, Ends, Far};
 use port::BOTTLENECK;
 use spec::DEEP_BUFFER;
 use tools::ip_batch;
+pub(crate) use tools::tc;
 
 /// The receiver's device.
 pub const RECEIVER_DEVICE: &str = "rx0";
@@ -326,19 +328,46 @@ impl Testbed {
             let me = Self::address(sender, ipv6);
             let options = if ipv6 { "nodad noprefixroute" } else { "noprefixroute" };
             batch += &format!("addr add {me}/{} dev {device} {options}\n", if ipv6 { 64 } else { 16 });
-            let peers: Vec<Option<usize>> =
-                if sender.is_some() { vec![None] } else { (0..self.spec.hosts).map(Some).collect() };
-            for peer in peers {
-                let address = Self::address(peer, ipv6);
-                batch += &format!("neigh replace {address} lladdr {SWITCH_MAC} dev {device} nud permanent\n");
-                batch += &format!("route replace {address} dev {device}{}\n", self.route_options(sender.is_some()));
-            }
+            batch += &self.peers(sender, ipv6);
         }
         ip_batch(Some(host), &batch)?;
         if sender.is_none() {
             steer(host, device)?;
         }
         self.set_offloads(host, &[device.to_owned()])
+    }
+
+    /// Neighbours and routes of the receiver (`None`) or of a sender.
+    fn peers(&self, sender: Option<usize>, ipv6: bool) -> String {
+        let device = if sender.is_some() { SENDER_DEVICE } else { RECEIVER_DEVICE };
+        let peers: Vec<Option<usize>> =
+            if sender.is_some() { vec![None] } else { (0..self.spec.hosts).map(Some).collect() };
+        let mut batch = String::new();
+        for peer in peers {
+            let address = Self::address(peer, ipv6);
+            batch += &format!("neigh replace {address} lladdr {SWITCH_MAC} dev {device} nud permanent\n");
+            batch += &format!("route replace {address} dev {device}{}\n", self.route_options(sender.is_some()));
+        }
+        batch
+    }
+
+    /// Sets the receiver's device down for this long, and up again with its neighbours and routes; IPv4 alone works after that.
+    ///
+    /// # Errors
+    /// When the device does not take it.
+    pub fn flap(&self, time: Duration) -> Result<(), TestbedError> {
+        let receiver = self.receiver();
+        ip_batch(Some(&receiver), &format!("link set {RECEIVER_DEVICE} down\n"))?;
+        std::thread::sleep(time);
+        ip_batch(Some(&receiver), &format!("link set {RECEIVER_DEVICE} up\n{}", self.peers(None, false))).map(drop)
+    }
+
+    /// Deletes the receiver's device. Nothing of the testbed works after that.
+    ///
+    /// # Errors
+    /// When it is not there.
+    pub fn delete_receiver_device(&self) -> Result<(), TestbedError> {
+        ip_batch(Some(&self.receiver()), &format!("link del {RECEIVER_DEVICE}\n")).map(drop)
     }
 
     fn route_options(&self, at_sender: bool) -> String {

@@ -85,7 +85,7 @@ pub(super) fn ip_batch(inside: Option<&Namespace>, lines: &str) -> Result<String
     }
 }
 
-pub(super) fn tc(inside: &Namespace, arguments: &[&str]) -> Result<String, TestbedError> {
+pub(crate) fn tc(inside: &Namespace, arguments: &[&str]) -> Result<String, TestbedError> {
     within(inside, "tc", arguments, "")
 }
 

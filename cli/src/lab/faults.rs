@@ -1,0 +1,103 @@
+//! `ackgate lab faults`: what connections notice when something happens to the guard.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+use ackgate_lab::faults::{self, FaultReport, FaultsConfig};
+use ackgate_lab::testbed;
+use clap::Args;
+
+use crate::exit::{Broken, Refused};
+use crate::table::print_json;
+
+/// Its arguments.
+#[derive(Args)]
+pub(crate) struct Faults {
+    /// Connections under load.
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    connections: u16,
+    /// Faults to try. All unless given.
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    fault: Vec<String>,
+    /// The guard, as `ackgate run --guard` takes it.
+    #[arg(long, value_name = "GUARD", default_value = "credit")]
+    guard: String,
+    /// List the faults, and try none.
+    #[arg(long)]
+    list: bool,
+    /// Print one JSON object instead of a table.
+    #[arg(long)]
+    json: bool,
+    /// Another program than this one to guard with; it is called as `ackgate run` is.
+    #[arg(long, value_name = "PROGRAM", hide = true)]
+    guard_program: Option<PathBuf>,
+}
+
+/// Runs and prints it.
+pub(super) fn run(args: &Faults) -> anyhow::Result<()> {
+    let mut out = io::stdout();
+    if args.list {
+        for case in faults::cases() {
+            writeln!(out, "{:<10} {}", case.name, case.what)?;
+        }
+        return Ok(());
+    }
+    if let Some(unknown) = args.fault.iter().find(|name| !faults::cases().iter().any(|case| case.name == name.as_str()))
+    {
+        return Err(Refused(anyhow::anyhow!("--fault: no fault is called `{unknown}`: --list shows them")).into());
+    }
+    testbed::require_privilege()?;
+    let stop = crate::stop::on_signals()?;
+    let config = FaultsConfig {
+        connections: args.connections.into(),
+        faults: args.fault.clone(),
+        policy: args.guard.clone(),
+        program: args.guard_program.clone(),
+    };
+    if !args.json {
+        writeln!(
+            out,
+            "{:<10} {:>5} {:>6} {:>9} {:>9} {:>12} {:<6} guard",
+            "fault", "lost", "bytes", "pause ms", "fault ms", "recovered ms", "left"
+        )?;
+    }
+    let mut unwritten = None;
+    let report = faults::run_faults(&config, &stop, |row| {
+        if !args.json
+            && let Err(error) = line(&mut out, row)
+        {
+            unwritten = Some(error);
+        }
+    })?;
+    if let Some(error) = unwritten {
+        return Err(error.into());
+    }
+    if args.json {
+        print_json(&report)?;
+    }
+    match report.broken() {
+        0 => Ok(()),
+        count => Err(Broken(count).into()),
+    }
+}
+
+/// A row of the table.
+fn line(out: &mut impl Write, row: &FaultReport) -> io::Result<()> {
+    if let Some(reason) = &row.skipped {
+        return writeln!(out, "{:<10} skipped: {reason}", row.fault);
+    }
+    let recovered = row.recovered_ms.map_or_else(|| "-".into(), |time| format!("{time:.0}"));
+    let left = if row.left.is_empty() { "none".into() } else { row.left.len().to_string() };
+    writeln!(
+        out,
+        "{:<10} {:>5} {:>6} {:>9.0} {:>9.0} {:>12} {:<6} {}",
+        row.fault, row.connections_lost, row.bytes_lost, row.pause_ms, row.fault_ms, recovered, left, row.guard
+    )?;
+    for problem in &row.broken {
+        writeln!(out, "{:<10} BROKEN: {problem}", "")?;
+    }
+    for thing in &row.left {
+        writeln!(out, "{:<10} left: {thing}", "")?;
+    }
+    Ok(())
+}

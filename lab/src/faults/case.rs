@@ -1,0 +1,191 @@
+//! The faults.
+
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
+
+use super::state::{Group, processes};
+use crate::guard::{Guard, GuardConfig, GuardError};
+use crate::harm::row::{RowError, io_error};
+use crate::testbed::{RECEIVER_DEVICE, Testbed, tc};
+
+/// How long a guard may take to end by itself.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How long the receiver's device is down.
+const DOWN: Duration = Duration::from_secs(1);
+/// Far below what a guard needs, in bytes.
+const STARVED: u64 = 64 << 10;
+
+/// One fault.
+pub struct Case {
+    /// Its name, for `--fault`.
+    pub name: &'static str,
+    /// What is done, in one line.
+    pub what: &'static str,
+    /// Further options of the guard.
+    pub(super) options: &'static [&'static str],
+    /// The network itself is struck, so connections pause without a guard, too.
+    pub(super) strikes_network: bool,
+    /// The network is there afterwards.
+    pub(super) network_returns: bool,
+    /// Whether it came about, by the summary of a guard that lived through it.
+    pub(super) came_about: fn(&Value) -> bool,
+    /// Does it; says what the guard did.
+    pub(super) strike: fn(&mut Scene<'_>) -> Result<Option<String>, RowError>,
+}
+
+/// What a fault strikes.
+pub(super) struct Scene<'a> {
+    pub(super) testbed: &'a Testbed,
+    pub(super) config: &'a GuardConfig,
+    /// The guard, while it is to be ended as usual.
+    pub(super) guard: Option<Guard>,
+    /// What keeps memory short, until everything is over.
+    pub(super) group: Option<Group>,
+}
+
+/// All faults, in the order of the table. A new one is a row here.
+#[must_use]
+pub fn cases() -> &'static [Case] {
+    const QUIET: Case = Case {
+        name: "none",
+        what: "nothing happens: what the load does by itself",
+        options: &[],
+        strikes_network: false,
+        network_returns: true,
+        came_about: |_| true,
+        strike: |_| {
+            std::thread::sleep(Duration::from_secs(1));
+            Ok(None)
+        },
+    };
+    const CASES: &[Case] = &[
+        QUIET,
+        Case { name: "kill", what: "kill -9", strike: |scene| scene.killed(), ..QUIET },
+        Case {
+            name: "stop-1s",
+            what: "SIGSTOP for 1 s",
+            came_about: |summary| summary["rescues"].as_u64() > Some(0),
+            strike: |scene| scene.stopped(Duration::from_secs(1)),
+            ..QUIET
+        },
+        Case {
+            name: "stop-10s",
+            what: "SIGSTOP for 10 s",
+            came_about: |summary| summary["rescues"].as_u64() > Some(0),
+            strike: |scene| scene.stopped(Duration::from_secs(10)),
+            ..QUIET
+        },
+        Case { name: "restart", what: "ended and started again", strike: |scene| scene.restarted(), ..QUIET },
+        Case {
+            name: "down-up",
+            what: "its device is set down for 1 s",
+            strikes_network: true,
+            strike: |scene| scene.flapped(),
+            ..QUIET
+        },
+        Case {
+            name: "deleted",
+            what: "its device is deleted",
+            strikes_network: true,
+            network_returns: false,
+            strike: |scene| scene.robbed(),
+            ..QUIET
+        },
+        Case { name: "hold-full", what: "there is room for 8 held frames", options: &["--max-held", "8"], ..QUIET },
+        Case { name: "second", what: "another guard wants the device", strike: |scene| scene.doubled(), ..QUIET },
+        Case {
+            name: "detached",
+            what: "tc qdisc del dev rx0 clsact, from outside",
+            options: &["--attach", "clsact"],
+            strike: |scene| scene.detached(),
+            ..QUIET
+        },
+        Case {
+            name: "memory",
+            what: "its control group gets 64 KiB of memory",
+            strike: |scene| scene.starved(),
+            ..QUIET
+        },
+    ];
+    CASES
+}
+
+impl Scene<'_> {
+    fn signal(&self, signal: Signal) -> Result<(), RowError> {
+        let Some(guard) = &self.guard else { return Ok(()) };
+        let pid = i32::try_from(guard.pid()).unwrap_or(i32::MAX);
+        kill(Pid::from_raw(pid), signal).map_err(|errno| io_error("sending a signal to the guard")(errno.into()))
+    }
+
+    /// Waits until the guard has ended by itself; then there is none to end.
+    fn ended(&mut self, patience: Duration) -> Result<Option<String>, RowError> {
+        let Some(guard) = &mut self.guard else { return Ok(None) };
+        let Some(status) = guard.wait(patience)? else { return Ok(None) };
+        self.guard = None;
+        Ok(Some(format!("ended ({status})")))
+    }
+
+    fn killed(&mut self) -> Result<Option<String>, RowError> {
+        self.signal(Signal::SIGKILL)?;
+        self.ended(PATIENCE)
+    }
+
+    fn stopped(&self, time: Duration) -> Result<Option<String>, RowError> {
+        self.signal(Signal::SIGSTOP)?;
+        std::thread::sleep(time);
+        self.signal(Signal::SIGCONT)?;
+        Ok(Some("went on".into()))
+    }
+
+    fn restarted(&mut self) -> Result<Option<String>, RowError> {
+        let began = Instant::now();
+        self.guard.take().map(Guard::stop).transpose()?;
+        self.guard = Some(Guard::start(self.testbed, self.config)?);
+        Ok(Some(format!("guarded again after {} ms", began.elapsed().as_millis())))
+    }
+
+    fn flapped(&mut self) -> Result<Option<String>, RowError> {
+        self.testbed.flap(DOWN)?;
+        let ended = self.ended(Duration::from_millis(200))?;
+        Ok(ended.or_else(|| self.guard.is_some().then(|| "guarded on".into())))
+    }
+
+    fn robbed(&mut self) -> Result<Option<String>, RowError> {
+        self.testbed.delete_receiver_device()?;
+        match self.ended(PATIENCE)? {
+            Some(ended) => Ok(Some(ended)),
+            None => Err(RowError::Lab(GuardError::End("it guards a device that there is not".into()).into())),
+        }
+    }
+
+    fn doubled(&mut self) -> Result<Option<String>, RowError> {
+        match Guard::start(self.testbed, self.config) {
+            Err(GuardError::NotReady { .. }) => Ok(Some("the second one was refused".into())),
+            Err(error) => Err(error.into()),
+            Ok(_) => Err(RowError::Lab(GuardError::End("two guards guard one device".into()).into())),
+        }
+    }
+
+    fn detached(&mut self) -> Result<Option<String>, RowError> {
+        tc(&self.testbed.receiver(), &["qdisc", "del", "dev", RECEIVER_DEVICE, "clsact"])?;
+        match self.ended(PATIENCE)? {
+            Some(ended) => Ok(Some(ended)),
+            None => Err(RowError::Lab(GuardError::End("its programs are gone, and it runs on".into()).into())),
+        }
+    }
+
+    fn starved(&mut self) -> Result<Option<String>, RowError> {
+        let missing = || RowError::Impossible("there is no memory controller that may be used".into());
+        let group = Group::new(STARVED).ok_or_else(missing)?;
+        let failed = io_error("moving the guard into a control group");
+        for (pid, _) in processes(self.testbed).map_err(&failed)? {
+            group.add(pid).map_err(&failed)?;
+        }
+        self.group = Some(group);
+        let ended = self.ended(Duration::from_secs(3))?;
+        Ok(Some(ended.unwrap_or_else(|| "ran on".into())))
+    }
+}

@@ -1,0 +1,231 @@
+//! Faults under load: a guard is killed, stopped, starved or robbed of its device while connections run through it. For each: what they
+//! lost, the longest that one of them stood still, how long until all went on, and what was left on the host.
+//!
+//! The switch's buffer is deep and the guard is told a small one: it holds all the time, and nothing is lost but by the fault.
+
+mod case;
+mod load;
+mod state;
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use serde::Serialize;
+
+use self::case::Scene;
+pub use self::case::{Case, cases};
+use self::load::Load;
+use self::state::{state, wait_for};
+use crate::guard::{Guard, GuardConfig};
+use crate::harm::row::{RowError, spec};
+use crate::machine::Machine;
+use crate::testbed::{Spec, Testbed};
+
+/// Sender hosts, and the rate of the port in megabits per second.
+const HOSTS: usize = 8;
+const RATE: u64 = 500;
+/// The port's buffer, and what the guard is told of it.
+const DEEP: u64 = 16_000_000;
+const TOLD: &str = "64KB";
+/// How long the load runs before the fault, and on after every connection has gone on.
+const BEFORE: Duration = Duration::from_millis(1500);
+const AFTER: Duration = Duration::from_millis(1000);
+/// How long may pass until every connection goes on, and until the host is as it was.
+const RECOVERY: Duration = Duration::from_secs(20);
+const CLEANING: Duration = Duration::from_secs(5);
+/// Longest pause of a connection beyond what the fault itself takes.
+pub const LONGEST_PAUSE: Duration = Duration::from_millis(500);
+
+/// What to try.
+#[derive(Clone, Debug)]
+pub struct FaultsConfig {
+    /// Connections.
+    pub connections: usize,
+    /// Names of the faults; none for all.
+    pub faults: Vec<String>,
+    /// The policy, as `ackgate run --guard` takes it.
+    pub policy: String,
+    /// Another program than this one to guard with.
+    pub program: Option<PathBuf>,
+}
+
+/// What came of one fault. Times are in milliseconds.
+#[derive(Clone, Debug, Serialize)]
+pub struct FaultReport {
+    /// The fault's name.
+    pub fault: &'static str,
+    /// What is done.
+    pub what: &'static str,
+    /// Connections that broke.
+    pub connections_lost: usize,
+    /// Bytes that did not come or came wrong.
+    pub bytes_lost: u64,
+    /// The longest that a connection received nothing.
+    pub pause_ms: f64,
+    /// The longest without a guard under the same fault; 0 where the fault is the guard's alone.
+    pub fault_ms: f64,
+    /// From the fault until every connection had received something again; `None` when one never did.
+    pub recovered_ms: Option<f64>,
+    /// What the guard did.
+    pub guard: String,
+    /// What is on the host afterwards that was not there before the guard.
+    pub left: Vec<String>,
+    /// Promises that were broken, in words.
+    pub broken: Vec<String>,
+    /// Why it was not tried.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub skipped: Option<String>,
+}
+
+/// The whole table.
+#[derive(Clone, Debug, Serialize)]
+pub struct FaultsReport {
+    /// Connections under load.
+    pub connections: usize,
+    /// Every fault.
+    pub rows: Vec<FaultReport>,
+    /// What it was tried on.
+    pub machine: Machine,
+}
+
+impl FaultsReport {
+    /// Faults in which a promise was broken.
+    #[must_use]
+    pub fn broken(&self) -> usize {
+        self.rows.iter().filter(|row| !row.broken.is_empty()).count()
+    }
+}
+
+/// What connections noticed.
+struct Noticed {
+    lost: load::Losses,
+    pause: Duration,
+    recovered: Option<Duration>,
+    guard: String,
+    left: Vec<String>,
+    came_about: bool,
+}
+
+/// Tries the faults one after another; `tell` hears of each as it comes.
+///
+/// # Errors
+/// [`RowError::Stopped`] when `stop` is set, [`RowError::Impossible`] for an unknown name, and what keeps the testbed from being built.
+pub fn run_faults(
+    config: &FaultsConfig,
+    stop: &AtomicBool,
+    mut tell: impl FnMut(&FaultReport),
+) -> Result<FaultsReport, RowError> {
+    if let Some(unknown) = config.faults.iter().find(|name| !cases().iter().any(|case| case.name == name.as_str())) {
+        return Err(RowError::Impossible(format!("no fault is called `{unknown}`: --list shows them")));
+    }
+    let mut rows = Vec::new();
+    for case in cases().iter().filter(|case| config.faults.is_empty() || config.faults.iter().any(|n| n == case.name)) {
+        if stop.load(Ordering::Relaxed) {
+            return Err(RowError::Stopped);
+        }
+        let row = report(case, config)?;
+        tell(&row);
+        rows.push(row);
+    }
+    Ok(FaultsReport { connections: config.connections, rows, machine: Machine::this() })
+}
+
+/// One fault with the guard, and without it first where the network itself is struck.
+fn report(case: &'static Case, config: &FaultsConfig) -> Result<FaultReport, RowError> {
+    let fault =
+        if case.strikes_network && case.network_returns { strike(case, config, false)?.pause } else { Duration::ZERO };
+    let mut row = FaultReport {
+        fault: case.name,
+        what: case.what,
+        connections_lost: 0,
+        bytes_lost: 0,
+        pause_ms: 0.0,
+        fault_ms: millis(fault),
+        recovered_ms: None,
+        guard: String::new(),
+        left: Vec::new(),
+        broken: Vec::new(),
+        skipped: None,
+    };
+    let noticed = match strike(case, config, true) {
+        Ok(noticed) => noticed,
+        Err(RowError::Impossible(reason)) => return Ok(FaultReport { skipped: Some(reason), ..row }),
+        Err(error) => {
+            row.broken.push(error.to_string());
+            return Ok(row);
+        }
+    };
+    row.connections_lost = noticed.lost.connections;
+    row.bytes_lost = noticed.lost.bytes;
+    row.pause_ms = millis(noticed.pause);
+    row.recovered_ms = noticed.recovered.map(millis);
+    row.guard = noticed.guard;
+    row.left = noticed.left;
+    let beyond = noticed.pause.saturating_sub(fault);
+    let promises = [
+        (case.network_returns && row.connections_lost > 0, "a connection was lost"),
+        (case.network_returns && row.bytes_lost > 0, "bytes were lost"),
+        (case.network_returns && beyond > LONGEST_PAUSE, "a connection stood still for too long"),
+        (!row.left.is_empty(), "something was left on the host"),
+        (!noticed.came_about, "what was to be tried did not come about"),
+    ];
+    row.broken.extend(promises.iter().filter(|(broken, _)| *broken).map(|(_, what)| (*what).to_owned()));
+    Ok(row)
+}
+
+fn strike(case: &Case, config: &FaultsConfig, guarded: bool) -> Result<Noticed, RowError> {
+    let testbed = Testbed::build(Spec { buffer: DEEP, ..spec(HOSTS, RATE) })?;
+    let before = state(&testbed)?;
+    let mut extra = vec!["--buffer".to_owned(), TOLD.to_owned()];
+    extra.extend(case.options.iter().map(|&option| option.to_owned()));
+    let config_of_guard =
+        GuardConfig { program: config.program.clone(), policy: config.policy.clone(), max_hold: None, extra };
+    let guard = guarded.then(|| Guard::start(&testbed, &config_of_guard)).transpose()?;
+    let load = Load::start(&testbed, config.connections)?;
+    std::thread::sleep(BEFORE);
+    if load.wait_for_all(RECOVERY).is_none() {
+        return Err(RowError::Impossible("a connection stands still before anything has happened".into()));
+    }
+    let mut scene = Scene { testbed: &testbed, config: &config_of_guard, guard, group: None };
+    load.mark();
+    let done = (case.strike)(&mut scene)?;
+    let (recovered, pause, lost);
+    if case.network_returns {
+        recovered = load.wait_for_all(RECOVERY);
+        std::thread::sleep(AFTER);
+        pause = load.longest_pause();
+        lost = load.finish();
+    } else {
+        (recovered, pause, lost) = (None, Duration::ZERO, load::Losses { connections: 0, bytes: 0 });
+        drop(load);
+    }
+    let end = scene.guard.take().map(Guard::stop).transpose()?;
+    let came_about = end.as_ref().is_none_or(case.came_about);
+    let guard = [done, end.map(|_| "ended cleanly".to_owned())].into_iter().flatten().collect::<Vec<_>>().join(", ");
+    let left = wait_for(&testbed, &before, CLEANING)?;
+    Ok(Noticed { lost, pause, recovered, guard, left, came_about })
+}
+
+fn millis(time: Duration) -> f64 {
+    (time.as_secs_f64() * 1e6).round() / 1e3
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn faults_have_names_of_their_own() {
+        let mut seen = std::collections::HashSet::new();
+        assert!(cases().iter().all(|case| seen.insert(case.name)));
+    }
+
+    #[test]
+    fn an_unknown_fault_is_named() {
+        let config =
+            FaultsConfig { connections: 1, faults: vec!["kil".into()], policy: "credit".into(), program: None };
+        let error = run_faults(&config, &AtomicBool::new(false), |_| {}).unwrap_err();
+        assert!(error.to_string().contains("`kil`"), "{error}");
+    }
+}
