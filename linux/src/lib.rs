@@ -45,7 +45,6 @@ mod skel;
 mod standby;
 mod sweep;
 mod sys;
-mod watch_skel;
 
 #[cfg(test)]
 mod differential;
