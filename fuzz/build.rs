@@ -18,6 +18,8 @@ fn main() {
     ]);
     if env::var_os("ACKGATE_FUZZ").is_some() {
         build.flag("-fsanitize-coverage=inline-8bit-counters,pc-table,trace-cmp");
+        // What is undefined traps.
+        build.flags(["-fsanitize=undefined", "-fsanitize-trap=undefined"]);
     }
     build.opt_level(2).compile("ackgate_packet");
 }

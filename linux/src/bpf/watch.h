@@ -125,7 +125,7 @@ static inline __attribute__((always_inline)) void watch_segment(struct watch_flo
 		flow->missing += ahead;
 		flow->hole_since = now;
 	} else if (ahead < 0) {
-		__u32 late = (__u32)-ahead < arrival->payload ? (__u32)-ahead : arrival->payload;
+		__u32 late = 0u - (__u32)ahead < arrival->payload ? 0u - (__u32)ahead : arrival->payload;
 
 		if (flow->missing > 0 && now - flow->hole_since < WATCH_REORDERING) {
 			flow->out_of_order += late;
