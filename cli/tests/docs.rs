@@ -68,3 +68,32 @@ fn every_scheme_of_the_readme_has_a_file_and_a_source() {
         assert!(!cells[2].is_empty() && links(cells[3]).len() == 1, "{row}");
     }
 }
+
+/// All Rust sources of the project below a folder, as one text.
+fn sources(folder: &Path, text: &mut String) {
+    for entry in fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("it can be listed").path()) {
+        let skipped = ["target", ".git", "out"].iter().any(|name| entry.ends_with(name));
+        if entry.is_dir() && !skipped {
+            sources(&entry, text);
+        } else if entry.extension().is_some_and(|extension| extension == "rs") {
+            *text += &fs::read_to_string(&entry).expect("it is text");
+        }
+    }
+}
+
+#[test]
+fn every_test_that_the_page_on_security_names_is_there() {
+    let page = fs::read_to_string(root().join("docs/security.md")).expect("it is there");
+    let mut text = String::new();
+    sources(&root(), &mut text);
+    let words = |cell: &str| cell.split('`').skip(1).step_by(2).map(str::to_owned).collect::<Vec<_>>();
+    let cells = page.lines().filter(|line| line.starts_with("| ")).filter_map(|line| line.split('|').nth(2));
+    let tests: Vec<String> = cells
+        .flat_map(words)
+        .filter(|word| !word.is_empty() && word.chars().all(|c| c.is_ascii_lowercase() || c == '_'))
+        .collect();
+    assert!(tests.len() > 10, "{tests:?}");
+    for test in tests {
+        assert!(text.contains(&format!("fn {test}(")), "{test}");
+    }
+}
