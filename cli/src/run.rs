@@ -22,7 +22,7 @@ use serde::Serialize;
 
 use self::publish::{Identity, Publisher};
 use self::scheme::Scheme;
-use self::screen::Screen;
+pub(crate) use self::screen::Screen;
 use crate::exit::Refused;
 use crate::output::{self, Wait};
 use crate::stop;
@@ -146,7 +146,7 @@ enum HoldChoice {
 
 /// How the programs are attached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum AttachChoice {
+pub(crate) enum AttachChoice {
     /// tcx where the kernel has it, else clsact.
     Auto,
     /// tcx links (Linux 6.6).
@@ -156,7 +156,7 @@ enum AttachChoice {
 }
 
 impl AttachChoice {
-    const fn choice(self) -> attach::Choice {
+    pub(crate) const fn choice(self) -> attach::Choice {
         match self {
             Self::Auto => attach::Choice::Auto,
             Self::Tcx => attach::Choice::Tcx,

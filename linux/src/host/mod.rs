@@ -170,7 +170,7 @@ impl Host {
         sys::precise_timers();
         let now = sys::now();
         path.heartbeat().set(now.0);
-        let programs = Programs { ingress: path.ingress(), egress: path.egress() };
+        let programs = Programs { ingress: Some(path.ingress()), egress: path.egress() };
         let attachment = Some(attach::attach(clsact, &device, programs)?);
         Ok(Self {
             device,
