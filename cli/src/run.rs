@@ -49,6 +49,8 @@ enum Policy {
     Shaper,
     /// HWatch: probes before a SYN, windows by their marks. Run it at the other hosts as well.
     Hwatch,
+    /// Fine-grained timeouts beside TCP's: the first unacknowledged segment is sent again. On sending hosts.
+    Rto,
 }
 
 /// What runs a policy.
@@ -72,6 +74,7 @@ impl Policy {
             Self::Ictcp => Runner::Host(Scheme::Ictcp),
             Self::Shaper => Runner::Host(Scheme::Shaper),
             Self::Hwatch => Runner::Host(Scheme::Hwatch),
+            Self::Rto => Runner::Host(Scheme::Rto),
         }
     }
 }
@@ -217,6 +220,10 @@ pub(crate) struct Arguments {
     /// Base round-trip time of the paths, for hwatch: its probes go out in half of it, before each SYN. Without it: 500us.
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     rtt: Option<Duration>,
+
+    /// The least timeout, for rto. Without it: 2ms.
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    rto_floor: Option<Duration>,
 
     /// How held ACKs leave the kernel's path.
     #[arg(long, value_enum, default_value = "auto")]
@@ -400,9 +407,9 @@ fn lowered_timer() -> Span {
 }
 
 fn options(arguments: &Arguments, place: &Place, guard: pac::Guard) -> anyhow::Result<Options> {
-    if !arguments.changes.is_empty() || arguments.rtt.is_some() {
+    if !arguments.changes.is_empty() || arguments.rtt.is_some() || arguments.rto_floor.is_some() {
         return Err(refuse(format!(
-            "--set and --rtt are for guards in user space (pac-letter, ictcp, shaper, hwatch), not for {}",
+            "--set, --rtt and --rto-floor are for guards in user space (pac-letter, ictcp, shaper, hwatch, rto), not for {}",
             name(arguments.guard)
         )));
     }

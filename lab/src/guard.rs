@@ -58,6 +58,7 @@ pub struct GuardConfig {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Places {
     Receiver,
+    Senders,
     Both,
     /// The switch counts, and all hosts take part.
     SwitchAndHosts,
@@ -67,6 +68,7 @@ impl GuardConfig {
     fn places(&self) -> Places {
         match self.policy.as_str() {
             "hwatch" => Places::Both,
+            "rto" => Places::Senders,
             "m21" => Places::SwitchAndHosts,
             _ => Places::Receiver,
         }
@@ -114,6 +116,7 @@ impl Guard {
         let at_receiver = || start(&testbed.receiver(), &config.run(RECEIVER_DEVICE, spec));
         let processes = match places {
             Places::Receiver => vec![at_receiver()?],
+            Places::Senders => at_senders().collect::<Result<_, _>>()?,
             Places::Both => std::iter::once(at_receiver()).chain(at_senders()).collect::<Result<_, _>>()?,
             Places::SwitchAndHosts => {
                 let count = ["switch", "--json", "--dev", BOTTLENECK].map(str::to_owned);
@@ -130,16 +133,17 @@ impl Guard {
         self.processes.first().map_or(0, |process| process.child.id())
     }
 
-    /// Ends it as Ctrl-C would and returns the receiver's summary, or those of the switch and the hosts.
+    /// Ends it as Ctrl-C would and returns the receiver's summary; those of the switch and the hosts, or of all senders, where there
+    /// is none.
     ///
     /// # Errors
     /// When a process has ended by itself, gives no summary, or does not exit with 0.
     pub fn stop(self) -> Result<Value, GuardError> {
-        let mut summaries = self.processes.into_iter().map(Process::stop).collect::<Result<Vec<_>, _>>()?.into_iter();
-        let first = summaries.next().unwrap_or_default();
-        Ok(match self.places {
-            Places::Receiver | Places::Both => first,
-            Places::SwitchAndHosts => json!({ "switch": first, "hosts": summaries.next() }),
+        let summaries = self.processes.into_iter().map(Process::stop).collect::<Result<Vec<_>, _>>()?;
+        Ok(match (self.places, &summaries[..]) {
+            (Places::Receiver | Places::Both, [receiver, ..]) => receiver.clone(),
+            (Places::SwitchAndHosts, [switch, hosts]) => json!({ "switch": switch, "hosts": hosts }),
+            _ => json!({ "senders": summaries }),
         })
     }
 }
