@@ -16,7 +16,7 @@ use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use crate::error::Error;
 use crate::load::{Verified, load, verified};
 use crate::shared::{MAX_FLOWS, Shared};
-use crate::skel::{AckgateSkelBuilder, types};
+use crate::skel::guard::{AckgateSkelBuilder, types};
 use crate::standby::Unread;
 
 /// How a held frame leaves the kernel's path (`enum take` of `intf.h`).
