@@ -195,8 +195,9 @@ impl Policy for Resend {
         flow.attempts = 0;
         flow.rto.handle_progress();
         let mut sample = None;
-        while let Some(timed) = flow.timed.pop_front_if(|timed| !timed.end.after(segment.ack)) {
+        while let Some(timed) = flow.timed.front().filter(|timed| !timed.end.after(segment.ack)) {
             sample = timed.sample.then(|| now.since(timed.sent));
+            flow.timed.pop_front();
         }
         if let Some(rtt) = sample {
             flow.rto.handle_sample(&config, rtt);

@@ -62,8 +62,9 @@ impl Copies {
     /// Everything below is acknowledged.
     pub(super) fn acknowledge(&mut self, flow: FlowId, ack: SeqNumber) {
         let Some(Flow { copies, .. }) = self.flows.get_mut(flow.0 as usize) else { return };
-        while let Some(copy) = copies.pop_front_if(|copy| !copy.end.after(ack)) {
+        while let Some(copy) = copies.front().filter(|copy| !copy.end.after(ack)) {
             self.bytes -= copy.frame.frame().len();
+            copies.pop_front();
         }
     }
 

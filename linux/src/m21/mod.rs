@@ -18,11 +18,26 @@
 //!    was killed; if it ended by itself, clamps are taken off.
 
 mod port;
-mod skel;
 mod sockets;
 
 pub use self::port::{Port, PortOptions, PortStatus};
 pub use self::sockets::{Namespace, Sockets, SocketsOptions, SocketsStatus};
+
+use crate::error::Error;
+use crate::load::{Verified, verify_object};
+
+/// The programs, as this kernel's verifier takes them; nothing is attached.
+///
+/// # Errors
+/// When it does not take one.
+pub fn verify() -> Result<Vec<Verified>, Error> {
+    let objects: [&[u8]; 2] = [
+        include_bytes!(concat!(env!("OUT_DIR"), "/switch.skel.o")),
+        include_bytes!(concat!(env!("OUT_DIR"), "/m21.skel.o")),
+    ];
+    let each = objects.map(|object| verify_object("load M21TCP-A's BPF programs", object));
+    Ok(each.into_iter().collect::<Result<Vec<_>, _>>()?.concat())
+}
 
 #[cfg(test)]
 mod tests;

@@ -8,12 +8,12 @@ use ackgate_control::m21::counter;
 use libbpf_rs::skel::SkelBuilder;
 use serde::Serialize;
 
-use super::skel::switch::{SwitchSkelBuilder, types};
 use crate::attach::{self, Attachment, Programs};
 use crate::device::Device;
 use crate::error::Error;
-use crate::load::{Verified, load, verified};
+use crate::load::load;
 use crate::shared::Mapping;
+use crate::skel::switch::{SwitchSkelBuilder, types};
 use crate::{privilege, qdisc, sys};
 
 /// What a port does.
@@ -47,7 +47,6 @@ pub(super) struct PortPrograms {
     expire: OwnedFd,
     variables: Mapping,
     expiry: u64,
-    verified: Vec<Verified>,
 }
 
 impl PortPrograms {
@@ -76,7 +75,6 @@ impl PortPrograms {
             variables: Mapping::new(&skel.maps.bss, size_of::<types::bss>())
                 .map_err(|source| Error::from_io("map the programs' memory", source))?,
             expiry,
-            verified: verified(&skel)?,
         })
     }
 
@@ -158,12 +156,6 @@ impl Port {
     #[must_use]
     pub fn name(&self) -> &str {
         &self.device.name
-    }
-
-    /// The programs that were loaded, by name.
-    #[must_use]
-    pub fn programs(&self) -> &[Verified] {
-        &self.programs.verified
     }
 
     /// How it stands.

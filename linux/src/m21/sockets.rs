@@ -14,10 +14,10 @@ use libbpf_rs::{Iter, Link, MapCore, MapFlags, MapHandle};
 use nix::sched::{CloneFlags, setns};
 use serde::Serialize;
 
-use super::skel::m21::{M21SkelBuilder, types};
 use crate::error::Error;
-use crate::load::{Verified, load, verified};
+use crate::load::load;
 use crate::shared::Mapping;
+use crate::skel::m21::{M21SkelBuilder, types};
 use crate::sys;
 
 /// Where `ip netns` keeps namespaces by name.
@@ -93,7 +93,6 @@ pub struct Sockets {
     release: Link,
     variables: Mapping,
     namespaces: Vec<Namespace>,
-    programs: Vec<Verified>,
 }
 
 impl Sockets {
@@ -126,18 +125,11 @@ impl Sockets {
                 .map_err(|source| Error::from_io("find a network namespace", source))?;
             namespaces.update(&cookie.to_ne_bytes(), &[1], MapFlags::ANY).map_err(failed)?;
         }
-        let programs = verified(&skel)?;
         let release = skel.progs.m21_release.attach().map_err(|error| Error::from_bpf(WHAT, &error))?;
         let link =
             skel.progs.m21_host.attach_cgroup(group.as_raw_fd()).map_err(|error| Error::from_bpf(ATTACH, &error))?;
         let namespaces = options.namespaces.clone();
-        Ok(Self { link: Some(link), release, variables, namespaces, programs })
-    }
-
-    /// The programs that were loaded, by name.
-    #[must_use]
-    pub fn programs(&self) -> &[Verified] {
-        &self.programs
+        Ok(Self { link: Some(link), release, variables, namespaces })
     }
 
     /// How it stands.
