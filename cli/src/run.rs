@@ -22,7 +22,7 @@ use serde::Serialize;
 
 use self::publish::{Identity, Publisher};
 use self::scheme::Scheme;
-use self::screen::Screen;
+pub(crate) use self::screen::Screen;
 use crate::exit::Refused;
 use crate::output::{self, Wait};
 use crate::stop;
@@ -49,6 +49,8 @@ enum Policy {
     Shaper,
     /// HWatch: probes before a SYN, windows by their marks. Run it at the other hosts as well.
     Hwatch,
+    /// Fine-grained timeouts beside TCP's: the first unacknowledged segment is sent again. On sending hosts.
+    Rto,
 }
 
 /// What runs a policy.
@@ -72,6 +74,7 @@ impl Policy {
             Self::Ictcp => Runner::Host(Scheme::Ictcp),
             Self::Shaper => Runner::Host(Scheme::Shaper),
             Self::Hwatch => Runner::Host(Scheme::Hwatch),
+            Self::Rto => Runner::Host(Scheme::Rto),
         }
     }
 }
@@ -146,7 +149,7 @@ enum HoldChoice {
 
 /// How the programs are attached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum AttachChoice {
+pub(crate) enum AttachChoice {
     /// tcx where the kernel has it, else clsact.
     Auto,
     /// tcx links (Linux 6.6).
@@ -156,7 +159,7 @@ enum AttachChoice {
 }
 
 impl AttachChoice {
-    const fn choice(self) -> attach::Choice {
+    pub(crate) const fn choice(self) -> attach::Choice {
         match self {
             Self::Auto => attach::Choice::Auto,
             Self::Tcx => attach::Choice::Tcx,
@@ -217,6 +220,10 @@ pub(crate) struct Arguments {
     /// Base round-trip time of the paths, for hwatch: its probes go out in half of it, before each SYN. Without it: 500us.
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     rtt: Option<Duration>,
+
+    /// The least timeout, for rto. Without it: 2ms.
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    rto_floor: Option<Duration>,
 
     /// How held ACKs leave the kernel's path.
     #[arg(long, value_enum, default_value = "auto")]
@@ -404,9 +411,9 @@ fn lowered_timer() -> Span {
 }
 
 fn options(arguments: &Arguments, place: &Place, guard: pac::Guard) -> anyhow::Result<Options> {
-    if !arguments.changes.is_empty() || arguments.rtt.is_some() {
+    if !arguments.changes.is_empty() || arguments.rtt.is_some() || arguments.rto_floor.is_some() {
         return Err(refuse(format!(
-            "--set and --rtt are for guards in user space (pac-letter, ictcp, shaper, hwatch), not for {}",
+            "--set, --rtt and --rto-floor are for guards in user space (pac-letter, ictcp, shaper, hwatch, rto), not for {}",
             name(arguments.guard)
         )));
     }

@@ -48,8 +48,8 @@ const WHAT: &str = "attach the programs to the device";
 /// The programs of a device.
 #[derive(Clone, Copy, Debug)]
 pub struct Programs<'a> {
-    /// For what arrives.
-    pub ingress: BorrowedFd<'a>,
+    /// For what arrives, if there is one.
+    pub ingress: Option<BorrowedFd<'a>>,
     /// For what leaves.
     pub egress: BorrowedFd<'a>,
 }
@@ -61,7 +61,7 @@ pub enum Attachment {
     /// By links.
     Tcx {
         /// Accounts what arrives.
-        ingress: OwnedFd,
+        ingress: Option<OwnedFd>,
         /// Passes or holds what leaves.
         egress: OwnedFd,
     },
@@ -89,7 +89,7 @@ impl Attachment {
     pub fn tcx(device: &Device, programs: Programs<'_>) -> Result<Self, Error> {
         let link = |program, side| tcx::link(program, device.index, side).map_err(|e| Error::from_io(WHAT, e));
         // Arrivals first: what is charged before they are counted would be owed until it decays.
-        let ingress = link(programs.ingress, Side::Ingress)?;
+        let ingress = programs.ingress.map(|program| link(program, Side::Ingress)).transpose()?;
         let egress = link(programs.egress, Side::Egress)?;
         Ok(Self::Tcx { ingress, egress })
     }
@@ -122,7 +122,7 @@ pub struct Clsact {
 
 impl Clsact {
     fn new(device: &Device, programs: Programs<'_>) -> Result<Self, Error> {
-        let mut qdisc = hook(device, programs.ingress, TC_INGRESS | TC_EGRESS);
+        let mut qdisc = hook(device, programs.egress, TC_INGRESS | TC_EGRESS);
         let made = match qdisc::for_filters(device)? {
             ForFilters::None => true,
             ForFilters::Clsact => {
@@ -142,7 +142,8 @@ impl Clsact {
         let janitor =
             janitor(device, made).map_err(|source| Error::from_io("start the janitor (sh and tc)", source))?;
         let mut clsact = Self { filters: Vec::new(), qdisc: made.then_some(qdisc), janitor };
-        for (program, point) in [(programs.ingress, TC_INGRESS), (programs.egress, TC_EGRESS)] {
+        let ingress = programs.ingress.map(|program| (program, TC_INGRESS));
+        for (program, point) in ingress.into_iter().chain([(programs.egress, TC_EGRESS)]) {
             let filter = hook(device, program, point).attach().map_err(|error| Error::from_bpf(WHAT, &error))?;
             clsact.filters.push(filter);
         }

@@ -274,7 +274,7 @@ impl Guard {
         // Before there is anything to make up for, and without the links, which end with this process.
         let standby =
             if options.observe { None } else { Some(Standby::new(rules.clone(), &datapath, vault, hold.aid()?)?) };
-        let programs = attach::Programs { ingress: datapath.ingress(), egress: datapath.egress() };
+        let programs = attach::Programs { ingress: Some(datapath.ingress()), egress: datapath.egress() };
         let attachment = attach::attach(clsact, &device, programs)?;
         let ids = (!clsact)
             .then(|| Ok((sys::program_info(datapath.ingress())?.id, sys::program_info(datapath.egress())?.id)));

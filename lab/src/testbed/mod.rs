@@ -35,13 +35,12 @@ use std::time::Duration;
 use nix::net::if_::if_nametoindex;
 
 pub use namespace::Namespace;
-pub use port::{PortStats, framing_limit_mbps};
+pub use port::{BOTTLENECK, PortStats, framing_limit_mbps};
 pub use registry::{Entry, Owner, clean, entries};
 pub use spec::{MAX_HOSTS, Spec};
 pub use tools::{TestbedError, require_privilege};
 
 use delay::{DelayLine, Ends, Far};
-use port::BOTTLENECK;
 use spec::DEEP_BUFFER;
 use tools::ip_batch;
 pub(crate) use tools::tc;
