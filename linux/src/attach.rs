@@ -82,6 +82,27 @@ impl Attachment {
         Ok(Self::Tcx { ingress, egress })
     }
 
+    /// Whether by links.
+    pub(crate) const fn links(&self) -> bool {
+        matches!(self, Self::Tcx { .. })
+    }
+
+    /// Puts other programs in the places of those that are there, each at once: no packet passes in between.
+    ///
+    /// # Errors
+    /// When the kernel refuses; then one side may have changed.
+    pub(crate) fn replace(&mut self, device: &Device, programs: Programs<'_>) -> Result<(), Error> {
+        match self {
+            Self::Tcx { ingress, egress } => {
+                let update =
+                    |link: &OwnedFd, program| tcx::update(link.as_fd(), program).map_err(|e| Error::from_io(WHAT, e));
+                update(ingress, programs.ingress)?;
+                update(egress, programs.egress)
+            }
+            Self::Clsact(clsact) => clsact.attach(device, programs),
+        }
+    }
+
     /// Attaches by filters on a clsact qdisc.
     ///
     /// # Errors
@@ -122,11 +143,22 @@ impl Clsact {
         let janitor =
             janitor(device, made).map_err(|source| Error::from_io("start the janitor (sh and tc)", source))?;
         let mut clsact = Self { filters: Vec::new(), qdisc: made.then_some(qdisc), janitor };
-        for (program, point) in [(programs.ingress, TC_INGRESS), (programs.egress, TC_EGRESS)] {
-            let filter = hook(device, program, point).attach().map_err(|error| Error::from_bpf(WHAT, &error))?;
-            clsact.filters.push(filter);
-        }
+        clsact.attach(device, programs)?;
         Ok(clsact)
+    }
+
+    /// Puts filters on both sides, in the places of ours if there are any.
+    fn attach(&mut self, device: &Device, programs: Programs<'_>) -> Result<(), Error> {
+        for (at, (program, point)) in
+            [(programs.ingress, TC_INGRESS), (programs.egress, TC_EGRESS)].into_iter().enumerate()
+        {
+            let filter = hook(device, program, point).attach().map_err(|error| Error::from_bpf(WHAT, &error))?;
+            // A filter that takes another's place is taken off by the same words.
+            if self.filters.len() == at {
+                self.filters.push(filter);
+            }
+        }
+        Ok(())
     }
 }
 

@@ -29,6 +29,7 @@ pub mod observe;
 pub mod privilege;
 pub mod route;
 pub mod rto;
+pub mod selection;
 pub mod shared;
 pub mod statistics;
 pub mod status;
@@ -51,8 +52,9 @@ mod differential;
 mod fixtures;
 
 pub use error::Error;
-pub use guard::{Guard, Options, Outcome, Summary};
+pub use guard::{Change, Guard, Options, Outcome, Preparation, Summary};
 pub use host::Host;
 pub use neighbours::Notice;
+pub use selection::{Rule, Selection};
 pub use statistics::Snapshot;
 pub use sys::{cpu_seconds, now};
