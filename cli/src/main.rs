@@ -1,5 +1,6 @@
 //! The `ackgate` binary: arguments in, tables and reports out. Whatever is worth testing lives in the libraries.
 
+mod config;
 mod demo;
 mod doctor;
 mod engine;
@@ -36,8 +37,11 @@ struct Cli {
 enum Command {
     /// Shows incast on this machine, with and without the guard, in under two minutes.
     Demo(demo::Arguments),
-    /// Guards an interface in the foreground; Ctrl-C leaves it as it was. Needs root.
+    /// Guards an interface, or those of a file, in the foreground; Ctrl-C leaves them as they were. Needs root.
     Run(run::Arguments),
+    /// The file of settings of a guard that runs as a service.
+    #[command(subcommand)]
+    Config(config::Command),
     /// How the guards of this host stand: every statistic, and what they had to say.
     Status(status::Arguments),
     /// Looks for incast at an interface or in a capture, and says whether a guard would help. Changes nothing.
@@ -64,6 +68,7 @@ fn main() -> ExitCode {
     let done = match Cli::parse().command {
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Run(arguments) => run::run(&arguments),
+        Command::Config(command) => config::run(&command),
         Command::Status(arguments) => status::run(&arguments),
         Command::Watch(arguments) => watch::run(&arguments),
         Command::Doctor(arguments) => doctor::run(&arguments),
