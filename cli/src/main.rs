@@ -5,6 +5,7 @@ mod demo;
 mod doctor;
 mod engine;
 mod exit;
+mod generate;
 mod lab;
 mod load;
 mod output;
@@ -15,6 +16,7 @@ mod sim;
 mod status;
 mod stop;
 mod table;
+mod top;
 mod units;
 mod watch;
 
@@ -44,6 +46,8 @@ enum Command {
     Config(config::Command),
     /// How the guards of this host stand: every statistic, and what they had to say.
     Status(status::Arguments),
+    /// The guards of this host at a glance, second by second.
+    Top(top::Arguments),
     /// Looks for incast at an interface or in a capture, and says whether a guard would help. Changes nothing.
     Watch(watch::Arguments),
     /// Tells what this host supports, which back-ends would be used, and how to get what is missing.
@@ -62,6 +66,9 @@ enum Command {
     Sim(sim::Command),
     /// Runs the papers' experiments and holds their claims against ours: figures, CSV and a report page.
     Reproduce(reproduce::Arguments),
+    /// Writes man pages and shell completions, for whoever makes packages.
+    #[command(hide = true)]
+    Generate(generate::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -70,6 +77,7 @@ fn main() -> ExitCode {
         Command::Run(arguments) => run::run(&arguments),
         Command::Config(command) => config::run(&command),
         Command::Status(arguments) => status::run(&arguments),
+        Command::Top(arguments) => top::run(&arguments),
         Command::Watch(arguments) => watch::run(&arguments),
         Command::Doctor(arguments) => doctor::run(&arguments),
         Command::Load(command) => load::run(command),
@@ -77,6 +85,7 @@ fn main() -> ExitCode {
         Command::Rto(command) => rto::run(&command),
         Command::Sim(command) => sim::run(command),
         Command::Reproduce(arguments) => reproduce::run(&arguments),
+        Command::Generate(arguments) => generate::run(&arguments),
     };
     exit::code(done)
 }

@@ -91,10 +91,6 @@ struct Plan<'a> {
 
 const WHAT: &str = "load the BPF programs";
 
-fn failed(error: libbpf_rs::Error) -> Error {
-    Error::from_bpf(WHAT, &error)
-}
-
 impl Datapath {
     /// Loads the programs with PAC's settings. With `fixed_time` they go by [`Shared::fixed_clock`] instead of the
     /// machine's clock, for tests that compare them with the model.
@@ -128,6 +124,7 @@ impl Datapath {
     }
 
     fn build(plan: Plan<'_>, before: Option<&Maps>) -> Result<Self, Error> {
+        let failed = |error: libbpf_rs::Error| Error::from_bpf(WHAT, &error);
         let mut storage = MaybeUninit::uninit();
         let mut open = AckgateSkelBuilder::default().open(&mut storage).map_err(failed)?;
         let rodata = open.maps.rodata_data.as_deref_mut().expect("the programs have settings");

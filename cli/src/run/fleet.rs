@@ -23,7 +23,7 @@ const LOOK: Duration = Duration::from_secs(1);
 
 /// What the main thread waits for.
 enum News {
-    Told(String, Told),
+    Told(String, Box<Told>),
     Signal(i32),
 }
 
@@ -80,7 +80,7 @@ impl Fleet {
         let (name, news) = (device.name.clone(), self.news.clone());
         let tell = move |told| {
             // When nobody listens the process ends.
-            let _ = news.send(News::Told(name.clone(), told));
+            let _ = news.send(News::Told(name.clone(), Box::new(told)));
         };
         let worker = Worker::start(device.clone(), &self.board, tell)?;
         let member = Member { worker, state: State::Starting, heard: Instant::now(), device: device.clone() };
@@ -94,8 +94,10 @@ impl Fleet {
         let mut told = String::new();
         loop {
             match inbox.recv_timeout(LOOK) {
-                Ok(News::Told(_, Told::Refused(error))) if !started => return Err(error),
-                Ok(News::Told(device, said)) => self.hear(&device, said),
+                Ok(News::Told(device, told)) => match *told {
+                    Told::Refused(error) if !started => return Err(error),
+                    told => self.hear(&device, &told),
+                },
                 Ok(News::Signal(SIGHUP)) => {
                     service::reloading();
                     self.reload(path);
@@ -116,13 +118,13 @@ impl Fleet {
         }
     }
 
-    fn hear(&mut self, device: &str, told: Told) {
+    fn hear(&mut self, device: &str, told: &Told) {
         let Some(member) = self.members.get_mut(device) else {
             // One that was taken off the list: its last words.
-            return self.printer.print(device, &told);
+            return self.printer.print(device, told);
         };
         member.heard = Instant::now();
-        match &told {
+        match told {
             Told::Waiting(_) => member.state = State::Waiting,
             Told::Ready { .. } => member.state = State::Guarded,
             Told::Refused(error) => {
@@ -132,7 +134,7 @@ impl Fleet {
             }
             _ => {}
         }
-        self.printer.print(device, &told);
+        self.printer.print(device, told);
     }
 
     /// Reads the file again. One that makes no sense changes nothing.

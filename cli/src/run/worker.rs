@@ -22,9 +22,9 @@ const PAUSE: Duration = Duration::from_secs(5);
 enum Order {
     Stop,
     /// Go on with these settings.
-    Change(Device),
+    Change(Box<Device>),
     /// The programs for the change of this number are loaded, or cannot be.
-    Adopt(u64, Device, Result<Change, Error>),
+    Adopt(u64, Box<Device>, Result<Box<Change>, Error>),
 }
 
 /// What comes next.
@@ -76,7 +76,7 @@ impl Worker {
 
     /// Goes on with other settings.
     pub(super) fn change(&mut self, device: Device) {
-        self.orders.give(Order::Change(device));
+        self.orders.give(Order::Change(Box::new(device)));
     }
 
     /// Whether its thread has ended, which it does by itself only where the device cannot be guarded as asked.
@@ -153,23 +153,24 @@ impl Inside {
         while let Ok(order) = self.orders.try_recv() {
             match (order, &mut running) {
                 (Order::Stop, _) => return Ok(Some(Next::Stop)),
-                (Order::Change(device), None) => self.device = device,
+                (Order::Change(device), None) => self.device = *device,
                 (Order::Adopt(..), None) => {}
                 (Order::Change(device), Some((guard, _))) => {
                     if let Err(why) = self.prepare(guard, device.clone()) {
                         (self.tell)(Told::Changed(format!("guarded anew with other settings ({why})")));
-                        self.device = device;
+                        self.device = *device;
                         return Ok(Some(Next::Again));
                     }
                 }
                 (Order::Adopt(number, device, change), Some((guard, publisher))) if number == self.changes => {
                     match change {
                         Ok(change) => {
-                            guard.adopt(change)?;
+                            guard.adopt(*change)?;
                             let place = Place::choose(Some(&device.name), &device.settings)?;
                             publisher.rename(place.identity(&device.settings, guard.back_end()));
+                            publisher.update(guard.snapshot(), &[]);
                             (self.tell)(Told::Changed(place.told(device.settings.buffer)));
-                            self.device = device;
+                            self.device = *device;
                         }
                         Err(error) => (self.tell)(Told::Kept(format!("keeps its settings: {error}"))),
                     }
@@ -182,13 +183,13 @@ impl Inside {
     }
 
     /// Has the programs for other settings loaded while the guard goes on.
-    fn prepare(&mut self, guard: &Guard, device: Device) -> anyhow::Result<()> {
+    fn prepare(&mut self, guard: &Guard, device: Box<Device>) -> anyhow::Result<()> {
         let (_, options) = device.options()?;
         let preparation = guard.prepare(options)?;
         self.changes += 1;
         let number = self.changes;
         let mut back = Orders { orders: self.own.orders.clone(), knock: self.own.knock.try_clone()? };
-        let load = move || back.give(Order::Adopt(number, device, preparation.load()));
+        let load = move || back.give(Order::Adopt(number, device, preparation.load().map(Box::new)));
         std::thread::Builder::new().name("ackgate-load".into()).spawn(load)?;
         Ok(())
     }
