@@ -231,7 +231,7 @@ fn a_reader_that_has_gone_ends_no_guard_and_is_told_of_in_the_end() {
     assert_eq!(end(child, Signal::SIGTERM), Some(1));
     let mut text = String::new();
     said.read_to_string(&mut text).unwrap();
-    assert!(text.contains("its reader has closed it; guarding goes on"), "{text}");
+    assert!(text.contains("its reader has closed it; work goes on without it"), "{text}");
     assert!(text.contains("not written to standard output"), "{text}");
 }
 

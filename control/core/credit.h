@@ -71,10 +71,17 @@ INLINE bool timer_is_short(CORE_ONLY)
 	return below_timer(LONGEST_TURN, own_timer(CORE_ALONE)) < LONGEST_TURN;
 }
 
+/* Segments of a grant: in pairs where a sender's timer does not wait for the delayed ACK of an odd one. */
+INLINE __u64 in_pairs(WITH_CORE __u64 segments)
+{
+	return timer_is_short(CORE_ALONE) ? segments & ~1ull : segments;
+}
+
+/* Wire bytes that a turn of all flows may take. With a short timer half of it: a small budget does not fill the link between turns. */
 INLINE __u64 turn(CORE_ONLY)
 {
 	if (timer_is_short(CORE_ALONE))
-		return max_u64(get64(&GATE->threshold), link_rate(CORE_ALONE) * below_timer(LONGEST_TURN, own_timer(CORE_ALONE)) >> 20);
+		return max_u64(get64(&GATE->threshold), link_rate(CORE_ALONE) * (own_timer(CORE_ALONE) / 2) >> 20);
 	return max_u64(get64(&GATE->threshold) * BUDGETS_PER_TURN, get64(&GATE->smooth_bandwidth) * LONGEST_TURN >> 20);
 }
 
@@ -127,7 +134,7 @@ INLINE __u32 share(WITH_CORE const struct flow *flow)
 	else
 		part = min_u64(threshold / min_u64(flows, turns), turn(CORE_ALONE) / crowd);
 	payload = part * mss / (mss + get32(&flow->header));
-	return min_u64(max_u64(payload / mss, least_segments(CORE flow)) * mss, 1u << 30);
+	return min_u64(max_u64(in_pairs(CORE payload / mss), least_segments(CORE flow)) * mss, 1u << 30);
 }
 
 INLINE bool crowded(WITH_CORE const struct flow *flow)
@@ -135,9 +142,9 @@ INLINE bool crowded(WITH_CORE const struct flow *flow)
 	return get64(&GATE->crowd) * flow_wire(flow, LEAST_SEGMENTS * get32(&flow->mss)) > turn(CORE_ALONE);
 }
 
-/* So many times what fits into a timer may wait for a turn: some timers fire for nothing, and still more gets through than when all
+/* So many times what fits into a turn may wait for a turn: some timers fire for nothing, and still more gets through than when all
  * is left to TCP. */
-#define BEYOND_TIMERS 3
+#define BEYOND_TIMERS 4
 
 /* Whether timers would fire long before everybody has had a turn: then what a guard can do is done sooner by the timers themselves,
  * and all is left to TCP. */
@@ -219,7 +226,7 @@ INLINE __u32 affordable(WITH_CORE const struct flow *flow, const struct outgoing
 			(any_flag(flow, FLOW_RECEIVED) ? ahead_of(get32(&flow->received), out->ack) : 0);
 	__u64 rounding = (1u << (out->shift & 15)) - 1;
 
-	return min_u64(max_u64(saturating_sub(payload, rounding) / mss, LEAST_SEGMENTS) * mss, 1u << 30);
+	return min_u64(max_u64(in_pairs(CORE saturating_sub(payload, rounding) / mss), LEAST_SEGMENTS) * mss, 1u << 30);
 }
 
 INLINE __u32 grant(WITH_CORE const struct flow *flow, const struct outgoing *out)

@@ -69,6 +69,7 @@ SUBPROGRAM int end_interval(WITH_CORE __u64 elapsed, __u64 now)
 	bool held;
 
 	forget_crowd(CORE now);
+	balance(CORE_ALONE);
 	bytes = take64(&GATE->interval_bytes);
 	frames = take64(&GATE->interval_frames);
 	marked = min_u64(take64(&GATE->interval_marked), frames);

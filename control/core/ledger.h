@@ -93,7 +93,7 @@ INLINE __u64 counted(WITH_CORE __u64 pipe)
 ROLLED
 	for (__u32 i = 1; i < PATHS && i <= path; i++)
 		bytes += get64(&GATE->owed_by_path[i]);
-	return saturating_sub(bytes, get64(&GATE->written_off));
+	return saturating_sub(min_u64(bytes, get64(&GATE->owed)), get64(&GATE->written_off));
 }
 
 /* Wire bytes that may be triggered now over such a path. */
@@ -204,6 +204,19 @@ INLINE void strike(WITH_CORE const struct flow *flow, __u64 debt)
 {
 	add64(&GATE->owed, -debt);
 	take_up_to64(&GATE->owed_by_path[get32(&flow->path) & (PATHS - 1)], debt);
+}
+
+/* Where nothing is owed, no path has a part in it. A flow that pays while its debt moves to another path may leave some behind. */
+INLINE void balance(CORE_ONLY)
+{
+ROLLED
+	for (int i = 0; i < PATHS; i++) {
+		__u64 left = get64(&GATE->owed_by_path[i]);
+
+		/* Debts are booked in the sum first, and by path then. */
+		if (left > 0 && get64(&GATE->owed) == 0)
+			take_up_to64(&GATE->owed_by_path[i], left);
+	}
 }
 
 /* What arrives pays. What Eq. 6 has written off is spread over all debts alike, and its share in this one was wrong: were it

@@ -18,7 +18,7 @@ use crate::error::Error;
 use crate::load::{Verified, load, verified};
 use crate::selection::{self, Selection};
 use crate::shared::{MAX_FLOWS, Shared};
-use crate::skel::{AckgateSkelBuilder, types};
+use crate::skel::guard::{AckgateSkelBuilder, types};
 use crate::standby::Unread;
 
 /// How a held frame leaves the kernel's path (`enum take` of `intf.h`).

@@ -44,7 +44,6 @@ mod skel;
 mod standby;
 mod sweep;
 mod sys;
-mod watch_skel;
 
 #[cfg(test)]
 mod differential;

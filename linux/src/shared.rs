@@ -12,7 +12,7 @@ use ackgate_control::pac::{Flow, Gate, State};
 use ackgate_control::policy::FlowId;
 use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
 
-use crate::skel::types;
+use crate::skel::guard::types;
 
 /// Entries of the flow table (`MAX_FLOWS` of `intf.h`).
 pub const MAX_FLOWS: u32 = 65_536;

@@ -1,4 +1,4 @@
-//! The skeleton that the build script generates from `bpf/ackgate.bpf.c`.
+//! The skeletons that the build script generates from `bpf/`.
 
 #![allow(
     missing_docs,
@@ -10,4 +10,15 @@
 )]
 #![allow(rust_2018_idioms, dead_code, unsafe_op_in_unsafe_fn)]
 
-include!(concat!(env!("OUT_DIR"), "/ackgate.skel.rs"));
+/// The guard: `bpf/ackgate.bpf.c`.
+pub(crate) mod guard {
+    include!(concat!(env!("OUT_DIR"), "/ackgate.skel.rs"));
+}
+/// The generic host: `bpf/host.bpf.c`.
+pub(crate) mod host {
+    include!(concat!(env!("OUT_DIR"), "/host.skel.rs"));
+}
+/// `ackgate watch`: `bpf/watch.bpf.c`.
+pub(crate) mod watch {
+    include!(concat!(env!("OUT_DIR"), "/watch.skel.rs"));
+}

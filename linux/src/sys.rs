@@ -276,7 +276,7 @@ pub(crate) fn test_run(
     gso_size: u16,
     gso_segs: u16,
 ) -> io::Result<(u32, Vec<u8>)> {
-    use crate::skel::types::__sk_buff;
+    use crate::skel::guard::types::__sk_buff;
     let mut context = [0_u8; size_of::<__sk_buff>()];
     let fields =
         [(std::mem::offset_of!(__sk_buff, gso_segs), gso_segs), (std::mem::offset_of!(__sk_buff, gso_size), gso_size)];

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 
 use ackgate_lab::harm::{self, HarmConfig, Kind, RowReport};
 use ackgate_lab::testbed;
-use clap::{Args, ValueEnum};
+use clap::Args;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 
 use crate::exit::{Harmed, Refused};
 use crate::table::print_json;
@@ -17,8 +18,8 @@ const BUSY: f64 = 0.2;
 #[derive(Args)]
 pub(crate) struct Harm {
     /// Guards to hold against none.
-    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Guard::Credit, Guard::CreditAuto, Guard::Pac, Guard::PacPublished])]
-    guard: Vec<Guard>,
+    #[arg(long, value_parser = guard(), value_delimiter = ',', default_value = "credit,credit-auto,pac,pac-published")]
+    guard: Vec<Kind>,
     /// Pairs of each row, guarded and unguarded. A row whose pairs disagree gets up to three times as many.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
     pairs: u32,
@@ -36,36 +37,10 @@ pub(crate) struct Harm {
     guard_program: Option<PathBuf>,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Guard {
-    /// Exact credit, told buffer and rate.
-    Credit,
-    /// Exact credit that finds its budget.
-    CreditAuto,
-    /// Proactive ACK Control with requests, long turns and bounded windows.
-    Pac,
-    /// Proactive ACK Control as published; where it harms, that is the scheme's own nature.
-    PacPublished,
-    /// ICTCP; as published, too, as those below.
-    Ictcp,
-    /// The ACK shaper.
-    Shaper,
-    /// HWatch, at the receiver and at every sender host.
-    Hwatch,
-}
-
-impl Guard {
-    const fn kind(self) -> Kind {
-        match self {
-            Self::Credit => Kind::Credit,
-            Self::CreditAuto => Kind::CreditAuto,
-            Self::Pac => Kind::Pac,
-            Self::PacPublished => Kind::PacPublished,
-            Self::Ictcp => Kind::Ictcp,
-            Self::Shaper => Kind::Shaper,
-            Self::Hwatch => Kind::Hwatch,
-        }
-    }
+/// Reads a guard by its name.
+fn guard() -> impl TypedValueParser<Value = Kind> {
+    PossibleValuesParser::new(Kind::ALL.map(|kind| PossibleValue::new(kind.name()).help(kind.what())))
+        .try_map(|name| Kind::named(&name).ok_or("no such guard"))
 }
 
 /// Runs and prints it.
@@ -81,7 +56,7 @@ pub(super) fn run(args: &Harm) -> anyhow::Result<()> {
     testbed::require_privilege()?;
     let stop = crate::stop::on_signals()?;
     let config = HarmConfig {
-        guards: args.guard.iter().map(|guard| guard.kind()).collect(),
+        guards: args.guard.clone(),
         pairs: args.pairs,
         rows: args.row.clone(),
         program: args.guard_program.clone(),

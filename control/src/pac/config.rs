@@ -77,7 +77,7 @@ pub enum Guard {
 pub struct Config {
     /// The switch port's buffer in bytes: the initial threshold and its cap (PAC §III-B).
     pub buffer: u64,
-    /// No ACK is held longer. Above the queueing that gating itself creates (N·W/C: 131 ms for 256 senders with 64 KB each at
+    /// No ACK, request or copy is held longer: three quarters of Linux's least RTO. Above the queueing that gating itself creates (N·W/C: 131 ms for 256 senders with 64 KB each at
     /// 1 Gb/s), below the senders' RTOmin.
     pub max_hold: Span,
     /// The least retransmission timeout of the guarded host's own TCP; [`Span::ZERO`] when it is not known. No request is held
@@ -170,7 +170,7 @@ impl Config {
     /// Exact credit for a switch port of `buffer` bytes.
     #[must_use]
     pub const fn credit(buffer: u64) -> Self {
-        Self { credit: true, thin_acks: true, max_hold: Span::millis(100), ..Self::new(buffer) }
+        Self { credit: true, thin_acks: true, ..Self::new(buffer) }
     }
 
     /// A guard as the command line and the simulator know it, for a switch port of `buffer` bytes.

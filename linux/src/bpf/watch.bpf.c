@@ -11,12 +11,9 @@
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
 
+#include "headers.h"
 #include "watch.h"
 
-#define ETHERTYPE_IPV4 0x0800
-#define ETHERTYPE_IPV6 0x86dd
-#define ETHERTYPE_VLAN 0x8100
-#define PROTOCOL_TCP 6
 #define FIN 0x01
 #define SYN 0x02
 #define PSH 0x08
@@ -45,47 +42,6 @@ struct {
 	__type(key, __u32);
 	__type(value, struct watch_flow);
 } watch_flows SEC(".maps");
-
-struct ethernet {
-	__u8 addresses[12];
-	__be16 type;
-} __attribute__((packed));
-
-struct ipv4 {
-	__u8 version_length;
-	__u8 tos;
-	__be16 total;
-	__be16 id;
-	__be16 fragment;
-	__u8 ttl;
-	__u8 protocol;
-	__be16 check;
-	__be32 source;
-	__be32 destination;
-};
-
-struct ipv6 {
-	__u8 version_class;
-	__u8 class_label;
-	__be16 label;
-	__be16 payload;
-	__u8 next;
-	__u8 hops;
-	__be32 source[4];
-	__be32 destination[4];
-};
-
-struct tcp {
-	__be16 source;
-	__be16 destination;
-	__be32 seq;
-	__be32 ack;
-	__u8 offset;
-	__u8 flags;
-	__be16 window;
-	__be16 check;
-	__be16 urgent;
-};
 
 /* Where a segment is from and to, as far as its hash goes. */
 struct ends {

@@ -20,7 +20,6 @@ mod driver;
 mod frame;
 mod inward;
 mod path;
-mod skel;
 
 use std::cell::RefCell;
 use std::os::fd::{BorrowedFd, OwnedFd};

@@ -11,11 +11,11 @@ use libbpf_rs::skel::SkelBuilder;
 use libbpf_rs::{MapHandle, RingBuffer, RingBufferBuilder};
 
 use super::driver::Driver;
-use super::skel::{HostSkelBuilder, types};
 use crate::datapath::STALE;
 use crate::error::Error;
 use crate::load::{Verified, load, verified};
 use crate::shared::{Books, Mapping};
+use crate::skel::host::{HostSkelBuilder, types};
 
 /// Records that are read before what came of them is sent.
 const BATCH: usize = 256;

@@ -13,7 +13,7 @@ use ackgate_control::wire::{self, Direction, Meta};
 use pcap_parser::{Block, Linktype, PcapBlockOwned, PcapError, create_reader};
 
 use super::{Bin, Connection};
-use crate::watch_skel::types;
+use crate::skel::watch::types;
 
 /// Bytes that are read at a time; no packet is larger.
 const CHUNK: usize = 1 << 20;

@@ -21,8 +21,8 @@ use crate::error::Error;
 use crate::load;
 use crate::privilege;
 use crate::shared::Mapping;
+use crate::skel::watch::{WatchSkelBuilder, types};
 use crate::sys::{self, Side, tcx};
-use crate::watch_skel::{WatchSkelBuilder, types};
 
 /// What the program is called in `bpftool`.
 pub const PROGRAM: &str = "ackgate_watch";

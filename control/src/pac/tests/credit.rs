@@ -323,7 +323,7 @@ fn a_request_that_has_waited_long_goes_before_acks() {
     host.ack(0, 1 + 2 * MSS);
     let asked = host.send(1, request(1));
     assert!(!host.has_left(asked));
-    host.wait(Span::millis(26));
+    host.wait(Span::millis(38));
     let before = host.wire.len();
     host.receive(2, Segment { frames: 40, ..data(1, 40 * MSS) });
     let order: Vec<u32> = host.wire[before..].iter().map(|&(flow, _, _)| flow).collect();

@@ -197,6 +197,7 @@ mod charges;
 mod credit;
 mod evidence;
 mod holding;
+mod paths;
 mod properties;
 mod standby;
 mod thinning;

@@ -130,3 +130,29 @@ fn what_comes_late_of_a_connection_before_is_nobody_s() {
     host.data(0, 1, MSS);
     assert_eq!(host.pac.state.flows[0].received.get(), 1 + MSS);
 }
+
+#[test]
+fn where_timers_are_shorter_than_delayed_acks_grants_come_in_pairs_of_segments() {
+    for (floor, odd) in [(1, false), (200, true)] {
+        let mut host = host(Span::millis(floor));
+        for flow in 0..24 {
+            host.connect(flow);
+        }
+        let mut grants = vec![];
+        for crowd in 17..40 {
+            host.pac.state.gate.crowd.set(crowd);
+            host.pac.state.gate.crowd_since.set(host.now.0);
+            host.pac.state.gate.offered.set(1 << 24);
+            let flow = crowd as usize % 24;
+            host.send(flow as u32, request(1));
+            let edge = host.pac.state.flows[flow].edge.get();
+            host.data(flow as u32, 1, MSS);
+            host.data(flow as u32, 1 + MSS, MSS);
+            host.ack(flow as u32, 1 + 2 * MSS);
+            let beyond = host.pac.state.flows[flow].edge.get() - (1 + 2 * MSS).min(edge);
+            grants.push(beyond / MSS);
+            host.forgive(flow as u32);
+        }
+        assert_eq!(grants.iter().any(|grant| grant % 2 == 1), odd, "a timer of {floor} ms: {grants:?}");
+    }
+}
