@@ -577,11 +577,10 @@ impl Guard {
         let gate = shared.gate();
         let stats = self.scheduler.stats();
         let books = shared.books();
-        let active = sweep::active(shared, sys::now(), ACTIVE);
         // Where nothing is touched, nothing has been left out or lowered.
         let done = |count: u64| if self.options.observe { 0 } else { count };
         Snapshot {
-            senders: active.count,
+            senders: sweep::active(shared, sys::now(), ACTIVE),
             in_flight: decision::in_flight(&self.rules, gate),
             threshold: gate.threshold.get(),
             held: gate.held.get(),
@@ -594,7 +593,7 @@ impl Guard {
             lost_segments: gate.lost.get(),
             would_hold: books.would_hold.get(),
             mean_rtt_us: gate.mean_rtt.get() / 1000,
-            added_delay_us: active.added_delay.0 / 1000,
+            held_us: self.held_for.0 / 1000,
             excluded: books.excluded.get(),
             unguarded: books.unguarded.get(),
             not_tcp: books.not_tcp.get(),

@@ -70,8 +70,8 @@ statistics! {
     Counter would_hold,
     /// Mean round-trip time of the connections without the time that ACKs are held, in microseconds.
     Gauge mean_rtt_us,
-    /// What holding adds to the round-trip times of the senders of now, in the mean, in microseconds.
-    Gauge added_delay_us,
+    /// How long all frames that were held and released had been held together, in microseconds.
+    Counter held_us,
     /// Connections that are left alone as `exclude` and `include` say.
     Counter excluded,
     /// Connections that found no room in the flow table and are not guarded.

@@ -53,19 +53,8 @@ const fn stage(flags: u32) -> Stage {
     }
 }
 
-/// The senders of now.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Active {
-    pub(crate) count: u64,
-    /// What holding adds to their round trips, in the mean.
-    pub(crate) added_delay: Span,
-}
-
-/// Connections that were heard of within `span`.
-pub(crate) fn active(state: &impl State, now: Time, span: Span) -> Active {
-    let is_active = |flow: &&Flow| flow.flags.any(flag::KNOWN) && now.since(Time(flow.last_active.get())) < span;
-    let flows = (0..state.flow_count()).filter_map(|id| state.flow(FlowId(id))).filter(is_active);
-    let (count, added) =
-        flows.fold((0, 0), |(count, added), flow| (count + 1, added + u64::from(flow.added_delay.get())));
-    Active { count, added_delay: Span(added.checked_div(count).unwrap_or(0)) }
+/// Connections that were heard of within `span`: the senders of now.
+pub(crate) fn active(state: &impl State, now: Time, span: Span) -> u64 {
+    let is_active = |flow: &Flow| flow.flags.any(flag::KNOWN) && now.since(Time(flow.last_active.get())) < span;
+    (0..state.flow_count()).filter(|&id| state.flow(FlowId(id)).is_some_and(is_active)).count() as u64
 }

@@ -170,7 +170,7 @@ pub(super) struct Settings {
     pub(super) every_ack: bool,
 
     /// Longest time that an ACK is held. Keep it below the senders' least retransmission timeout (200ms on Linux).
-    /// Without it: 150ms for PAC, 100ms for exact credit.
+    /// Without it: 150ms.
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     pub(super) max_hold: Option<Duration>,
 

@@ -81,7 +81,11 @@ fn right(text: String) -> Cell<'static> {
 
 fn cells(guard: &Guard) -> [Cell<'static>; 9] {
     let (in_flight, budget) = (guard.number("in_flight"), guard.number("threshold"));
-    let (rtt, added) = (guard.number("mean_rtt_us"), guard.number("added_delay_us"));
+    let rtt = guard.number("mean_rtt_us");
+    // Of the last second: of each frame that was held, and of each that left.
+    let (held_us, released) = (guard.rate("held_us"), guard.rate("released"));
+    let held_for = held_us.checked_div(released).unwrap_or(0);
+    let added = held_us.checked_div(released + guard.rate("passed")).unwrap_or(0);
     let what = if guard.observes() { "observed" } else { guard.text("guard") };
     [
         Cell::new(shortened(guard.text("device"), 9)),
@@ -91,7 +95,7 @@ fn cells(guard: &Guard) -> [Cell<'static>; 9] {
         right(count(guard.number("held"))),
         right(count(guard.rate("released"))),
         right(time(rtt)),
-        right(time(added)),
+        right(time(held_for)),
         right(inflation(rtt, added)),
     ]
 }
@@ -190,7 +194,7 @@ mod tests {
     fn answer(device: &str, seconds: u64, released: u64) -> Value {
         json!({
             "device": device, "guard": "credit", "observe": false, "guarding_s": seconds, "senders": 1234, "in_flight": 78_200,
-            "threshold": 90_000, "held": 56, "released": released, "mean_rtt_us": 200, "added_delay_us": 340, "excluded": 3,
+            "threshold": 90_000, "held": 56, "released": released, "mean_rtt_us": 200, "passed": released, "held_us": released * 680, "excluded": 3,
             "overflow": seconds * 1000, "notices": [{ "at_s": 7, "text": "stepping aside for 30 s" }],
         })
     }
@@ -211,7 +215,7 @@ mod tests {
         assert!(page[0].contains("2 interfaces guarded"), "{page:#?}");
         assert_eq!(
             words(&page[2]),
-            ["eth0", "credit", "1.2k", "78k", "[######..]", "90k", "56", "45k", "200us", "340us", "2.7"],
+            ["eth0", "credit", "1.2k", "78k", "[######..]", "90k", "56", "45k", "200us", "680us", "2.7"],
             "{page:#?}"
         );
         assert!(page[3].starts_with("bond-sto~ credit"), "{page:#?}");
