@@ -10,6 +10,7 @@ use std::{env, fs, io};
 
 fn main() {
     println!("cargo:rerun-if-changed=src/bpf");
+    println!("cargo:rerun-if-changed=../linux/src/bpf/queue.h");
     if let Err(reason) = build() {
         // What a build script prints on stderr is what cargo shows.
         eprintln!("the lab's BPF programs could not be built: {reason}");

@@ -6,6 +6,7 @@ mod doctor;
 mod engine;
 mod exit;
 mod generate;
+mod host;
 mod lab;
 mod load;
 mod output;
@@ -15,6 +16,7 @@ mod run;
 mod sim;
 mod status;
 mod stop;
+mod switch;
 mod table;
 mod top;
 mod units;
@@ -61,6 +63,10 @@ enum Command {
     /// The floor of this host's retransmission timeout: lower it, see what holds, put it back.
     #[command(subcommand)]
     Rto(rto::Command),
+    /// M21TCP-A's switch, on a host that forwards: counts the flows of a port and tells them how many they are. Needs root.
+    Switch(switch::Arguments),
+    /// M21TCP-A's senders and receivers: this host's own connections. Needs root.
+    Host(host::Arguments),
     /// The network in software: runs scenarios and sweeps.
     #[command(subcommand)]
     Sim(sim::Command),
@@ -83,6 +89,8 @@ fn main() -> ExitCode {
         Command::Load(command) => load::run(command),
         Command::Lab(command) => lab::run(command),
         Command::Rto(command) => rto::run(&command),
+        Command::Switch(arguments) => switch::run(&arguments),
+        Command::Host(arguments) => host::run(&arguments),
         Command::Sim(command) => sim::run(command),
         Command::Reproduce(arguments) => reproduce::run(&arguments),
         Command::Generate(arguments) => generate::run(&arguments),

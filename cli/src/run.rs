@@ -27,6 +27,8 @@ pub(crate) use self::file::File;
 use self::place::Place;
 use self::printer::{Printer, Samples};
 use self::publish::{Board, Metrics, Publisher};
+pub(crate) use self::screen::Screen;
+pub(crate) use self::settings::AttachChoice;
 use self::settings::{Runner, Settings};
 use crate::exit::Refused;
 use crate::{output, stop};

@@ -1,10 +1,13 @@
 //! Ctrl-C and SIGTERM, as a flag that loops look at or as a descriptor that they wait for.
 
+use std::os::fd::BorrowedFd;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use anyhow::Context;
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, poll};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use signal_hook::{flag, low_level};
@@ -40,6 +43,16 @@ pub(crate) fn tell_signals(mut tell: impl FnMut(i32) -> bool + Send + 'static) -
     let listen = move || signals.forever().all(&mut tell);
     std::thread::Builder::new().name("ackgate-signals".into()).spawn(listen).context("listening for signals")?;
     Ok(())
+}
+
+/// Waits for a second, or until a descriptor of [`of_a_guard`] is readable; says whether it is.
+pub(crate) fn within_a_second(stop: BorrowedFd<'_>) -> anyhow::Result<bool> {
+    let mut fds = [PollFd::new(stop, PollFlags::POLLIN)];
+    match poll(&mut fds, 1000_u16) {
+        Ok(ready) => Ok(ready > 0),
+        Err(Errno::EINTR) => Ok(false),
+        Err(errno) => Err(errno).context("waiting for a signal"),
+    }
 }
 
 /// Whether a process with this `/proc/PID/status` ignores a signal.

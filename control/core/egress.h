@@ -193,10 +193,10 @@ INLINE bool may_pass(WITH_CORE const struct flow *flow, const struct segment *se
 		return order_kept;
 	held = get64(&GATE->held);
 	order_kept = order_kept && !(segment->flags & SYN && syns_are_arriving(CORE now));
-	/* A short exchange on a new connection does not queue behind others: what a handshake invites may use a little more than the
-	 * budget, of which a sixteenth of the buffer is spared. */
+	/* A short exchange on a new connection does not queue behind others: what a handshake invites may use an eighth more than the
+	 * budget, which the buffer has. */
 	if (order_kept && class == CLASS_HANDSHAKE && SETTINGS->credit && keeps_pace(CORE flow, out, wire, now) &&
-	    counted(CORE 0) + wire <= get64(&GATE->threshold) / 16 * 17)
+	    counted(CORE 0) + wire <= get64(&GATE->threshold) / 8 * 9)
 		return true;
 	if (held >= SETTINGS->max_held)
 		return true;

@@ -21,6 +21,7 @@ pub mod letter;
 pub mod m21;
 pub mod pac;
 pub mod policy;
+pub mod resend;
 pub mod rto;
 pub mod rwnd;
 pub mod segment;

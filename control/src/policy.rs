@@ -8,6 +8,7 @@
 //! the host hands out ([`FlowId`]); a flow table does it where addresses are all there is.
 
 use crate::segment::{Edit, Segment};
+use crate::seq::SeqNumber;
 use crate::units::Time;
 
 /// A connection: an index into dense per-flow state, reused after the flow has ended. Both directions share it.
@@ -79,6 +80,19 @@ pub trait Policy {
     /// Whether it sends probes and wants to be told of those that arrive.
     fn probes(&self) -> bool {
         false
+    }
+
+    /// Whether it has segments repeated ([`poll_repeat`](Self::poll_repeat)): a host then keeps a copy of what leaves until it is
+    /// acknowledged. The simulator does not; its TCP has such timers itself.
+    fn repeats(&self) -> bool {
+        false
+    }
+
+    /// The next segment to send once more: of this connection, the one that begins at this sequence number. Asked when
+    /// [`poll_action`](Self::poll_action) is.
+    fn poll_repeat(&mut self, now: Time) -> Option<(FlowId, SeqNumber)> {
+        let _ = now;
+        None
     }
 
     /// The next thing to do with held packets, `None` when nothing may happen before more arrives or time passes.

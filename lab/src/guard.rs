@@ -1,5 +1,5 @@
-//! `ackgate run` as a child in the receiver's namespace, and in the senders' for a scheme that needs both ends: started, waited for until it guards, ended as Ctrl-C would, its
-//! summary read.
+//! What a scheme needs as children of the lab: `ackgate run` at the receiver, at the senders or at both, or M21TCP-A's switch and
+//! hosts. Started, waited for until they are ready, ended as Ctrl-C would, their summaries read.
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::PathBuf;
@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use serde_json::Value;
+use serde_json::{Value, json};
 use thiserror::Error;
 
-use crate::testbed::{Namespace, RECEIVER_DEVICE, SENDER_DEVICE, Testbed};
+use crate::testbed::{BOTTLENECK, Namespace, RECEIVER_DEVICE, SENDER_DEVICE, Spec, Testbed};
 
 /// How long the guard may take to start, and to end.
 const PATIENCE: Duration = Duration::from_secs(15);
@@ -54,46 +54,101 @@ pub struct GuardConfig {
     pub extra: Vec<String>,
 }
 
-/// A scheme that acts at both ends.
-const BOTH_ENDS: &str = "hwatch";
+/// Where a policy runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Places {
+    Receiver,
+    Senders,
+    Both,
+    /// The switch counts, and all hosts take part.
+    SwitchAndHosts,
+}
 
-/// A guard that guards. Dropping it kills it.
+impl GuardConfig {
+    fn places(&self) -> Places {
+        match self.policy.as_str() {
+            "hwatch" => Places::Both,
+            "rto" => Places::Senders,
+            "m21" => Places::SwitchAndHosts,
+            _ => Places::Receiver,
+        }
+    }
+
+    /// Arguments of `ackgate run` on a device.
+    fn run(&self, device: &str, spec: &Spec) -> Vec<String> {
+        let mut arguments = ["run", "--json", "--dev", device, "--guard", &self.policy].map(str::to_owned).to_vec();
+        arguments.extend(["--buffer".into(), spec.buffer.to_string(), "--rate".into(), format!("{}bit", spec.rate)]);
+        if let Some(hold) = self.max_hold {
+            arguments.extend(["--max-hold".into(), format!("{}us", hold.as_micros())]);
+        }
+        arguments.extend(self.extra.iter().cloned());
+        arguments
+    }
+
+    /// Arguments of `ackgate host` for the hosts of a testbed.
+    fn hosts(&self, testbed: &Testbed) -> Vec<String> {
+        let spec = testbed.spec();
+        let mut arguments = ["host", "--json", "--m21"].map(str::to_owned).to_vec();
+        arguments.extend(["--buffer".into(), spec.buffer.to_string(), "--rate".into(), format!("{}bit", spec.rate)]);
+        let hosts = std::iter::once(testbed.receiver()).chain((0..spec.hosts).map(|k| testbed.sender(k)));
+        arguments.extend(hosts.flat_map(|host| ["--netns".into(), host.name().to_owned()]));
+        arguments.extend(self.extra.iter().cloned());
+        arguments
+    }
+}
+
+/// A scheme at work. Dropping it kills it.
 #[derive(Debug)]
 pub struct Guard {
-    receiver: Process,
-    senders: Vec<Process>,
+    places: Places,
+    processes: Vec<Process>,
 }
 
 impl Guard {
-    /// Starts the guard on the receiver's device, and on the senders' if it needs both, and waits until it guards.
+    /// Starts what the policy needs, where it needs it, and waits until all of it is ready.
     ///
     /// # Errors
-    /// When it does not start or does not become ready in time.
+    /// When something does not start or does not become ready in time.
     pub fn start(testbed: &Testbed, config: &GuardConfig) -> Result<Self, GuardError> {
-        let receiver = Process::start(testbed, &testbed.receiver(), RECEIVER_DEVICE, config)?;
-        let hosts = if config.policy == BOTH_ENDS { testbed.spec().hosts } else { 0 };
-        let senders = (0..hosts).map(|k| Process::start(testbed, &testbed.sender(k), SENDER_DEVICE, config));
-        Ok(Self { receiver, senders: senders.collect::<Result<_, _>>()? })
+        let (places, spec) = (config.places(), testbed.spec());
+        let start = |place: &Namespace, arguments: &[String]| Process::start(place, config.program.as_ref(), arguments);
+        let at_senders = || (0..spec.hosts).map(|k| start(&testbed.sender(k), &config.run(SENDER_DEVICE, spec)));
+        let at_receiver = || start(&testbed.receiver(), &config.run(RECEIVER_DEVICE, spec));
+        let processes = match places {
+            Places::Receiver => vec![at_receiver()?],
+            Places::Senders => at_senders().collect::<Result<_, _>>()?,
+            Places::Both => std::iter::once(at_receiver()).chain(at_senders()).collect::<Result<_, _>>()?,
+            Places::SwitchAndHosts => {
+                let count = ["switch", "--json", "--dev", BOTTLENECK].map(str::to_owned);
+                let switch = start(&testbed.switch(), &count)?;
+                vec![switch, start(&testbed.receiver(), &config.hosts(testbed))?]
+            }
+        };
+        Ok(Self { places, processes })
     }
 
-    /// Process id of the receiver's.
+    /// Process id of the first of them: at the receiver, where there is one there.
     #[must_use]
     pub fn pid(&self) -> u32 {
-        self.receiver.child.id()
+        self.processes.first().map_or(0, |process| process.child.id())
     }
 
-    /// Ends the guard as Ctrl-C would and returns the receiver's summary.
+    /// Ends it as Ctrl-C would and returns the receiver's summary; those of the switch and the hosts, or of all senders, where there
+    /// is none.
     ///
     /// # Errors
-    /// When it has ended by itself, gives no summary, or does not exit with 0.
+    /// When a process has ended by itself, gives no summary, or does not exit with 0.
     pub fn stop(self) -> Result<Value, GuardError> {
-        let summary = self.receiver.stop()?;
-        self.senders.into_iter().try_for_each(|sender| sender.stop().map(drop))?;
-        Ok(summary)
+        let summaries = self.processes.into_iter().map(Process::stop).collect::<Result<Vec<_>, _>>()?;
+        Ok(match (self.places, &summaries[..]) {
+            (Places::Receiver | Places::Both, [receiver, ..]) => receiver.clone(),
+            (Places::SwitchAndHosts, [switch, hosts]) => json!({ "switch": switch, "hosts": hosts }),
+            _ => json!({ "senders": summaries }),
+        })
     }
 }
 
-/// `ackgate run` on one device. Dropping it kills it.
+/// `ackgate` with some command. Dropping it kills it.
 #[derive(Debug)]
 struct Process {
     child: Child,
@@ -101,25 +156,15 @@ struct Process {
 }
 
 impl Process {
-    fn start(testbed: &Testbed, place: &Namespace, device: &str, config: &GuardConfig) -> Result<Self, GuardError> {
+    fn start(place: &Namespace, program: Option<&PathBuf>, arguments: &[String]) -> Result<Self, GuardError> {
         let start = |program: String| move |source| GuardError::Start { program, source };
-        let program = match &config.program {
+        let program = match program {
             Some(program) => program.clone(),
             None => std::env::current_exe().map_err(start("ackgate".into()))?,
         };
         let shown = program.display().to_string();
         let mut command = Command::new(program);
-        command.args(["run", "--json", "--dev", device, "--guard", config.policy.as_str()]);
-        command.args([
-            "--buffer",
-            &testbed.spec().buffer.to_string(),
-            "--rate",
-            &format!("{}bit", testbed.spec().rate),
-        ]);
-        if let Some(hold) = config.max_hold {
-            command.args(["--max-hold", &format!("{}us", hold.as_micros())]);
-        }
-        command.args(&config.extra).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = place.inside(|| command.spawn()).and_then(|spawned| spawned).map_err(start(shown.clone()))?;
         let (sender, lines) = channel();
         if let Some(stdout) = child.stdout.take() {
@@ -136,7 +181,8 @@ impl Process {
         match guard.wait_for("ready") {
             Some(_) => Ok(guard),
             None => {
-                let command = format!("{shown} run --dev {device}");
+                // What comes after is the same for all.
+                let command = format!("{shown} {}", arguments[..arguments.len().min(4)].join(" "));
                 Err(GuardError::NotReady { command, message: guard.last_words() })
             }
         }

@@ -48,8 +48,8 @@ const WHAT: &str = "attach the programs to the device";
 /// The programs of a device.
 #[derive(Clone, Copy, Debug)]
 pub struct Programs<'a> {
-    /// For what arrives.
-    pub ingress: BorrowedFd<'a>,
+    /// For what arrives, if there is one.
+    pub ingress: Option<BorrowedFd<'a>>,
     /// For what leaves.
     pub egress: BorrowedFd<'a>,
 }
@@ -61,7 +61,7 @@ pub enum Attachment {
     /// By links.
     Tcx {
         /// Accounts what arrives.
-        ingress: OwnedFd,
+        ingress: Option<OwnedFd>,
         /// Passes or holds what leaves.
         egress: OwnedFd,
     },
@@ -77,7 +77,7 @@ impl Attachment {
     pub fn tcx(device: &Device, programs: Programs<'_>) -> Result<Self, Error> {
         let link = |program, side| tcx::link(program, device.index, side).map_err(|e| Error::from_io(WHAT, e));
         // Arrivals first: what is charged before they are counted would be owed until it decays.
-        let ingress = link(programs.ingress, Side::Ingress)?;
+        let ingress = programs.ingress.map(|program| link(program, Side::Ingress)).transpose()?;
         let egress = link(programs.egress, Side::Egress)?;
         Ok(Self::Tcx { ingress, egress })
     }
@@ -96,7 +96,9 @@ impl Attachment {
             Self::Tcx { ingress, egress } => {
                 let update =
                     |link: &OwnedFd, program| tcx::update(link.as_fd(), program).map_err(|e| Error::from_io(WHAT, e));
-                update(ingress, programs.ingress)?;
+                if let (Some(ingress), Some(program)) = (ingress, programs.ingress) {
+                    update(ingress, program)?;
+                }
                 update(egress, programs.egress)
             }
             Self::Clsact(clsact) => clsact.attach(device, programs),
@@ -123,7 +125,7 @@ pub struct Clsact {
 
 impl Clsact {
     fn new(device: &Device, programs: Programs<'_>) -> Result<Self, Error> {
-        let mut qdisc = hook(device, programs.ingress, TC_INGRESS | TC_EGRESS);
+        let mut qdisc = hook(device, programs.egress, TC_INGRESS | TC_EGRESS);
         let made = match qdisc::for_filters(device)? {
             ForFilters::None => true,
             ForFilters::Clsact => {
@@ -149,9 +151,8 @@ impl Clsact {
 
     /// Puts filters on both sides, in the places of ours if there are any.
     fn attach(&mut self, device: &Device, programs: Programs<'_>) -> Result<(), Error> {
-        for (at, (program, point)) in
-            [(programs.ingress, TC_INGRESS), (programs.egress, TC_EGRESS)].into_iter().enumerate()
-        {
+        let ingress = programs.ingress.map(|program| (program, TC_INGRESS));
+        for (at, (program, point)) in ingress.into_iter().chain([(programs.egress, TC_EGRESS)]).enumerate() {
             let filter = hook(device, program, point).attach().map_err(|error| Error::from_bpf(WHAT, &error))?;
             // A filter that takes another's place is taken off by the same words.
             if self.filters.len() == at {

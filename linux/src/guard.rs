@@ -323,7 +323,7 @@ impl Guard {
         // Before there is anything to make up for, and without the links, which end with this process.
         let standby =
             if options.observe { None } else { Some(Standby::new(rules.clone(), &datapath, vault, hold.aid()?)?) };
-        let programs = attach::Programs { ingress: datapath.ingress(), egress: datapath.egress() };
+        let programs = attach::Programs { ingress: Some(datapath.ingress()), egress: datapath.egress() };
         let attachment = attach::attach(clsact, &device, programs)?;
         let ids = attachment.links().then(|| ids(&datapath)).transpose()?;
         Ok(Self {
@@ -379,7 +379,7 @@ impl Guard {
     /// When the kernel does not put the programs there; one side of the device may go by the new settings then.
     pub fn adopt(&mut self, change: Change) -> Result<(), Error> {
         let Change { datapath, options } = change;
-        let programs = attach::Programs { ingress: datapath.ingress(), egress: datapath.egress() };
+        let programs = attach::Programs { ingress: Some(datapath.ingress()), egress: datapath.egress() };
         let Some(attachment) = &mut self.attachment else { return Err(Error::Detached(self.device.name.clone())) };
         attachment.replace(&self.device, programs)?;
         self.neighbours.replaced(attachment.links().then(|| ids(&datapath)).transpose()?);

@@ -12,6 +12,8 @@
 //! A scheme that needs no fast path is run by [`Host`] instead: any `Policy` of `control`, with every TCP frame of the device
 //! passing through user space.
 //!
+//! [`m21`] is neither: M21TCP-A's switch is a program at a port, its hosts are asked by the kernel's TCP.
+//!
 //! Fail open, always: what the programs do not understand passes, what cannot be held passes, and when the daemon
 //! shows no sign of life everything passes. However it ends, the device is left as it was.
 
@@ -24,6 +26,7 @@ pub mod guard;
 pub mod hold;
 pub mod host;
 pub mod load;
+pub mod m21;
 pub mod neighbours;
 pub mod observe;
 pub mod privilege;

@@ -39,6 +39,28 @@ pub(crate) fn for_filters(device: &Device) -> Result<ForFilters, Error> {
     })
 }
 
+/// Refuses a device whose queue cannot be seen as a whole: it has none, one for each transmit queue, or one that keeps its books
+/// for each processor.
+pub(crate) fn require_one_queue(device: &Device) -> Result<(), Error> {
+    let shown = tc(&["qdisc", "show", "dev", &device.name], "ask tc (package iproute2) for the device's qdiscs")?;
+    match root(&shown) {
+        None | Some("noqueue" | "mq" | "mqprio" | "taprio" | "pfifo_fast") => Err(Error::InTheWay {
+            device: device.name.clone(),
+            what: "no single queue whose length could be seen; give the port one, such as tbf, htb, bfifo or fq \
+                   (`tc qdisc replace dev ... root ...`)",
+        }),
+        Some(_) => Ok(()),
+    }
+}
+
+/// Kind of the root of a device's queueing disciplines, from lines like `qdisc tbf 1: root refcnt 2 rate 1Gbit`.
+fn root(shown: &str) -> Option<&str> {
+    shown.lines().find_map(|line| match line.split_ascii_whitespace().collect::<Vec<_>>()[..] {
+        ["qdisc", kind, _, "root", ..] => Some(kind),
+        _ => None,
+    })
+}
+
 /// The filters of one side, in the order in which they run.
 pub(crate) fn filters(device: &Device, side: Side) -> Result<Vec<Filter>, Error> {
     let side = match side {
@@ -77,6 +99,15 @@ fn tc(arguments: &[&str], what: &'static str) -> Result<String, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_root_is_found_among_the_qdiscs() {
+        let shown = "qdisc clsact ffff: parent ffff:fff1 \nqdisc tbf 1: root refcnt 5 rate 1Gbit burst 8Kb\n\
+            qdisc bfifo 10: parent 1:1 limit 100000b\n";
+        assert_eq!(root(shown), Some("tbf"));
+        assert_eq!(root("qdisc noqueue 0: root refcnt 2 \n"), Some("noqueue"));
+        assert_eq!(root(""), None);
+    }
 
     #[test]
     fn filters_are_read_as_tc_prints_them() {

@@ -22,3 +22,11 @@ pub(crate) mod host {
 pub(crate) mod watch {
     include!(concat!(env!("OUT_DIR"), "/watch.skel.rs"));
 }
+/// M21TCP-A's switch: `bpf/switch.bpf.c`.
+pub(crate) mod switch {
+    include!(concat!(env!("OUT_DIR"), "/switch.skel.rs"));
+}
+/// M21TCP-A's hosts: `bpf/m21.bpf.c`.
+pub(crate) mod m21 {
+    include!(concat!(env!("OUT_DIR"), "/m21.skel.rs"));
+}

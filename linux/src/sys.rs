@@ -234,6 +234,31 @@ impl RunTimeStats {
     }
 }
 
+/// Runs a program that is called, not attached (`BPF_PROG_TYPE_SYSCALL`).
+pub(crate) fn run_syscall_program(program: BorrowedFd<'_>) -> io::Result<()> {
+    let mut options = libbpf_sys::bpf_test_run_opts {
+        sz: size_of::<libbpf_sys::bpf_test_run_opts>() as libbpf_sys::size_t,
+        ..Default::default()
+    };
+    // SAFETY: the options name no memory and are alive during the call.
+    let result = unsafe { libbpf_sys::bpf_prog_test_run_opts(program.as_raw_fd(), &raw mut options) };
+    if result < 0 { Err(io::Error::from_raw_os_error(-result)) } else { Ok(()) }
+}
+
+/// What BPF programs call the network namespace of the calling thread (Linux 5.14).
+pub(crate) fn namespace_cookie() -> io::Result<u64> {
+    /// `SO_NETNS_COOKIE` (include/uapi/asm-generic/socket.h).
+    const NETNS_COOKIE: libc::c_int = 71;
+    use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
+    let socket = socket(AddressFamily::Inet, SockType::Datagram, SockFlag::SOCK_CLOEXEC, None)?;
+    let (mut cookie, mut length) = (0_u64, size_of::<u64>() as libc::socklen_t);
+    // SAFETY: `cookie` is as long as `length` says, and both are alive during the call.
+    let result = unsafe {
+        libc::getsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, NETNS_COOKIE, (&raw mut cookie).cast(), &raw mut length)
+    };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(cookie) }
+}
+
 /// What the kernel tells about a program.
 pub(crate) fn program_info(program: BorrowedFd<'_>) -> io::Result<libbpf_sys::bpf_prog_info> {
     let mut info = libbpf_sys::bpf_prog_info::default();

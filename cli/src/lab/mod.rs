@@ -103,6 +103,9 @@ impl Measurement {
 
     /// The testbed, with the rate chosen where that was left to the machine.
     fn lab(&self, stop: &AtomicBool) -> anyhow::Result<Lab> {
+        if matches!(self.guarding.guard, Policy::M21 | Policy::Rto) && self.guarding.max_hold.is_some() {
+            return Err(Refused(anyhow::anyhow!("--max-hold is for what holds ACKs, not for m21 and rto")).into());
+        }
         let mut spec = self.network.spec(self.shape.cc.as_deref());
         if self.guarding.guard == Policy::Hwatch && spec.mark.is_none() {
             // It is HWatch that makes the hosts' frames ECN-capable, not the hosts.
@@ -201,6 +204,10 @@ enum Policy {
     Shaper,
     /// HWatch, at the receiver and at every sender host; the port marks.
     Hwatch,
+    /// M21TCP-A: the switch counts senders, and all hosts take part.
+    M21,
+    /// Fine-grained timeouts beside TCP's, at every sender host.
+    Rto,
 }
 
 /// On or off.
@@ -330,6 +337,8 @@ impl Guarding {
             Policy::Ictcp => "ictcp",
             Policy::Shaper => "shaper",
             Policy::Hwatch => "hwatch",
+            Policy::M21 => "m21",
+            Policy::Rto => "rto",
         };
         Some(GuardConfig {
             program: self.guard_program.clone(),

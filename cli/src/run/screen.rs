@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use crate::output::{Output, Wait};
 
-pub(super) struct Screen {
+pub(crate) struct Screen {
     json: bool,
     live: bool,
     /// The live line stands, without an end.
@@ -13,24 +13,24 @@ pub(super) struct Screen {
 }
 
 impl Screen {
-    pub(super) fn new(json: bool) -> Self {
+    pub(crate) fn new(json: bool) -> Self {
         let output = Output::new();
         Self { json, live: !json && output.is_terminal(), open: false, output }
     }
 
     /// Whether events are wanted instead of lines.
-    pub(super) const fn json(&self) -> bool {
+    pub(crate) const fn json(&self) -> bool {
         self.json
     }
 
     /// A line for good.
-    pub(super) fn line(&mut self, line: &str, wait: Wait) {
+    pub(crate) fn line(&mut self, line: &str, wait: Wait) {
         self.end_live();
         self.output.write(&format!("{line}\n"), wait);
     }
 
     /// A line that the next of its kind replaces, where that can be.
-    pub(super) fn live(&mut self, line: &str) {
+    pub(crate) fn live(&mut self, line: &str) {
         if self.live {
             self.output.write(&format!("\r{line}\x1b[K"), Wait::Never);
             self.open = true;
@@ -40,14 +40,14 @@ impl Screen {
     }
 
     /// Leaves the live line as it is, for others to write below it.
-    pub(super) fn end_live(&mut self) {
+    pub(crate) fn end_live(&mut self) {
         if std::mem::take(&mut self.open) {
             self.output.write("\n", Wait::Never);
         }
     }
 
     /// A line of `--json`.
-    pub(super) fn event(&mut self, event: &impl Serialize, wait: Wait) {
+    pub(crate) fn event(&mut self, event: &impl Serialize, wait: Wait) {
         let line = serde_json::to_string(event).expect("numbers and text are JSON");
         self.output.write(&(line + "\n"), wait);
     }
@@ -56,7 +56,7 @@ impl Screen {
     ///
     /// # Errors
     /// When lines were lost.
-    pub(super) fn finish(self) -> anyhow::Result<()> {
+    pub(crate) fn finish(self) -> anyhow::Result<()> {
         self.output.finish()
     }
 }

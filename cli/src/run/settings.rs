@@ -33,6 +33,8 @@ pub(super) enum Policy {
     Shaper,
     /// HWatch: probes before a SYN, windows by their marks. Run it at the other hosts as well.
     Hwatch,
+    /// Fine-grained timeouts beside TCP's: the first unacknowledged segment is sent again. On sending hosts.
+    Rto,
 }
 
 /// What runs a policy.
@@ -56,6 +58,7 @@ impl Policy {
             Self::Ictcp => Runner::Host(Scheme::Ictcp),
             Self::Shaper => Runner::Host(Scheme::Shaper),
             Self::Hwatch => Runner::Host(Scheme::Hwatch),
+            Self::Rto => Runner::Host(Scheme::Rto),
         }
     }
 }
@@ -130,7 +133,7 @@ pub(super) enum HoldChoice {
 
 /// How the programs are attached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum AttachChoice {
+pub(crate) enum AttachChoice {
     /// tcx where the kernel has it, else clsact.
     Auto,
     /// tcx links (Linux 6.6).
@@ -140,7 +143,7 @@ pub(super) enum AttachChoice {
 }
 
 impl AttachChoice {
-    pub(super) const fn choice(self) -> attach::Choice {
+    pub(crate) const fn choice(self) -> attach::Choice {
         match self {
             Self::Auto => attach::Choice::Auto,
             Self::Tcx => attach::Choice::Tcx,
@@ -195,6 +198,10 @@ pub(super) struct Settings {
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     pub(super) rtt: Option<Duration>,
 
+    /// The least timeout, for rto. Without it: 2ms.
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    pub(super) rto_floor: Option<Duration>,
+
     /// How held ACKs leave the kernel's path.
     #[arg(long, value_enum, default_value = "auto")]
     pub(super) hold: HoldChoice,
@@ -233,9 +240,9 @@ impl Settings {
     /// # Errors
     /// When the settings make no sense together.
     pub(super) fn options(&self, place: &Place, guard: pac::Guard) -> anyhow::Result<Options> {
-        if !self.changes.is_empty() || self.rtt.is_some() {
+        if !self.changes.is_empty() || self.rtt.is_some() || self.rto_floor.is_some() {
             return Err(refuse(format!(
-                "--set and --rtt are for guards in user space (pac-letter, ictcp, shaper, hwatch), not for {}",
+                "--set, --rtt and --rto-floor are for guards in user space (pac-letter, ictcp, shaper, hwatch, rto), not for {}",
                 self.guard_name()
             )));
         }

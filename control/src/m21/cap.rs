@@ -61,6 +61,12 @@ impl Cap {
         Ok(Self { buffer, header, drain, senders: 0 })
     }
 
+    /// The least time that all senders' segments take for each buffer of them ([`Rounds::period`]).
+    #[must_use]
+    pub const fn drain(&self) -> Span {
+        self.drain
+    }
+
     /// An ACK echoes this number of senders; 0 when it echoes none. It is "valid for the next RTT" (§IV.1): until the
     /// next ACK says otherwise.
     pub fn handle_ack(&mut self, senders: u32) {

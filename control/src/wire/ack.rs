@@ -1,4 +1,4 @@
-//! Acknowledgements that no TCP has written: the bare copy of a packet, and a connection's last word once more.
+//! Segments that no TCP has written: the bare copy of a packet, a connection's last word once more, a piece of an aggregate.
 
 use alloc::vec::Vec;
 
@@ -7,6 +7,7 @@ use super::emit::{fill_checksums, push_ip};
 use super::{ETHERNET_HEADER, ETHERTYPE_IPV4, ETHERTYPE_IPV6, Layout, MAX_VLAN_TAGS, Packet, VLAN_TAG, is_tag};
 use crate::flow::FlowKey;
 use crate::segment::{Flags, Position};
+use crate::seq::SeqNumber;
 
 /// The bare ACK that stands where TCP stands after `packet`, which `frame` holds: an acknowledgement, a window and timestamps, and
 /// nothing that was said once and is not to be said again (payload, flags, ECN-Echo, the urgent pointer, SACK blocks, AccECN's
@@ -35,6 +36,25 @@ pub fn bare_ack(frame: &[u8], packet: &Packet) -> Vec<u8> {
     }
     fill_checksums(&mut bare, &Layout { payload: end, end, ..packet.layout });
     bare
+}
+
+/// The frame of at most `most` bytes of payload that begins at `from`, cut out of an aggregate that `frame` holds; `None` where that
+/// has no payload. The frame must be the one that was parsed.
+#[must_use]
+pub fn piece(frame: &[u8], packet: &Packet, from: SeqNumber, most: usize) -> Option<Vec<u8>> {
+    let Layout { ip, ipv6, tcp, payload, end } = packet.layout;
+    let skip = usize::try_from(from.distance_from(packet.segment.seq)).ok()?;
+    let content = frame.get(payload..end)?.get(skip..).filter(|content| !content.is_empty())?;
+    let whole = content.len() <= most;
+    let mut piece = [&frame[..payload], &content[..content.len().min(most)]].concat();
+    piece[tcp + 4..tcp + 8].copy_from_slice(&from.0.to_be_bytes());
+    // What is said once: the end is the end's, a reduced window the beginning's (RFC 3168 §6.1.2).
+    piece[tcp + 13] &= !(Flags::CWR.0 | if whole { 0 } else { Flags::FIN.0 | Flags::PSH.0 });
+    let end = piece.len();
+    let length = u16::try_from(end - ip - if ipv6 { 40 } else { 0 }).ok()?;
+    put16(&mut piece, ip + if ipv6 { 4 } else { 2 }, length);
+    fill_checksums(&mut piece, &Layout { end, ..packet.layout });
+    Some(piece)
 }
 
 /// Writes the ACK of a connection that stands at `position` into `frame`, behind the link header that `link` begins with

@@ -13,7 +13,7 @@ use crate::flow::FlowKey;
 use crate::segment::{Flags, Segment};
 use crate::seq::SeqNumber;
 
-pub use ack::{bare_ack, plain_ack};
+pub use ack::{bare_ack, piece, plain_ack};
 pub use checksum::{Checksum, apply, complete_checksum, is_left_to_card, leave_to_card};
 pub use emit::{emit, fill_checksums};
 pub use probe::{PROBE_PROTOCOL, Probe};

@@ -358,3 +358,36 @@ proptest! {
         prop_assert_eq!(&incremental[layout.ip..layout.tcp], &frame[layout.ip..layout.tcp]);
     }
 }
+
+#[test]
+fn an_aggregates_pieces_are_segments_of_their_own() {
+    use crate::flow::FlowKey;
+    let v4 = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, 1];
+    for address in [v4, [0xfd; 16]] {
+        let key = FlowKey { local: address, remote: address, local_port: 1, remote_port: 2, vlan: 7 };
+        let flags = Flags::ACK | Flags::PSH | Flags::FIN | Flags::CWR;
+        let whole = Segment {
+            flags,
+            seq: SeqNumber(u32::MAX - 9),
+            payload: 250,
+            timestamps: Some((1, 2)),
+            ..Segment::default()
+        };
+        let mut frame = emit(&key, &whole, Direction::Egress);
+        let packet = parse(&frame, &Meta::whole(&frame), Direction::Egress).unwrap();
+        let payload = packet.layout.payload;
+        frame[payload..].iter_mut().enumerate().for_each(|(at, byte)| *byte = at as u8);
+        for (skip, length, flags) in
+            [(0, 100, Flags::ACK), (100, 100, Flags::ACK), (150, 100, Flags(0x19)), (240, 10, Flags(0x19))]
+        {
+            let mut piece = piece(&frame, &packet, whole.seq + skip, 100).unwrap();
+            let read = parse(&piece, &Meta::whole(&piece), Direction::Egress).unwrap();
+            assert_eq!((read.key, read.segment.seq, read.segment.flags), (key, whole.seq + skip, flags));
+            assert_eq!((read.segment.payload, read.segment.timestamps), (length, Some((1, 2))));
+            assert_eq!(complete_checksum(&mut piece, &read.layout), Checksum::Valid);
+            assert_eq!(piece[read.layout.payload..], frame[payload + skip as usize..][..length as usize]);
+        }
+        assert_eq!(piece(&frame, &packet, whole.seq + 250, 100), None, "there is no more");
+        assert_eq!(piece(&frame, &packet, SeqNumber(whole.seq.0 - 1), 100), None, "that is before it");
+    }
+}

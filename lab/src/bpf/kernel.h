@@ -48,26 +48,6 @@ struct tcp_congestion_ops {
 	__u32 flags;
 };
 
-struct gnet_stats_queue {
-	__u32 backlog;
-};
-
-struct Qdisc {
-	struct gnet_stats_queue qstats;
-};
-
-struct netdev_queue {
-	struct Qdisc *qdisc_sleeping;
-};
-
-struct net_device {
-	struct netdev_queue *_tx;
-};
-
-struct sk_buff {
-	struct net_device *dev;
-};
-
 #pragma clang attribute pop
 
 /* enum tcp_ca_event, enum tcp_ca_state */

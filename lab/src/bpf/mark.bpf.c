@@ -3,23 +3,18 @@
  * The switch port's marking, for kernels without RED: CE on an arriving ECT frame when the queue now holds more than the
  * threshold (Alizadeh et al., DCTCP, section 3.1). Attached to the port's egress, which a frame passes before its queue.
  */
-#include "kernel.h"
-
 #include <linux/bpf.h>
-#include <bpf/bpf_core_read.h>
 #include <bpf/bpf_helpers.h>
+
+#include "../../../linux/src/bpf/queue.h"
 
 /* In bytes of frames. */
 const volatile __u32 threshold;
 
-extern void *bpf_cast_to_kern_ctx(void *context) __ksym;
-
 SEC("tc")
 int mark(struct __sk_buff *context)
 {
-	struct sk_buff *skb = bpf_cast_to_kern_ctx(context);
-
-	if (BPF_CORE_READ(skb, dev, _tx, qdisc_sleeping, qstats.backlog) > threshold)
+	if (queued(context) > threshold)
 		bpf_skb_ecn_set_ce(context);
 	/* TC_ACT_UNSPEC: on to the queue. */
 	return -1;

@@ -34,13 +34,12 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use nix::net::if_::if_nametoindex;
 
 pub use namespace::Namespace;
-pub use port::{PortStats, framing_limit_mbps};
+pub use port::{BOTTLENECK, PortStats, framing_limit_mbps};
 pub use registry::{Entry, Owner, clean, entries};
 pub use spec::{MAX_HOSTS, Spec};
 pub use tools::{TestbedError, require_privilege};
 
 use delay::{DelayLine, Ends, Far};
-use port::BOTTLENECK;
 use spec::DEEP_BUFFER;
 use tools::ip_batch;
 

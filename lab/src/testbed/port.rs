@@ -14,7 +14,7 @@ use super::tools::{TestbedError, tc};
 use crate::bpf::{MarkSkel, MarkSkelBuilder};
 
 /// The switch's port towards the receiver.
-pub(super) const BOTTLENECK: &str = "to-recv";
+pub const BOTTLENECK: &str = "to-recv";
 
 /// Ethernet's preamble, frame check sequence and interframe gap, in bytes.
 const WIRE_OVERHEAD: u64 = 24;

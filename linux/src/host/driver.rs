@@ -19,6 +19,7 @@ use ackgate_control::units::{Span, Time};
 use ackgate_control::wire::{Direction, Packet, Probe};
 use hdrhistogram::Histogram;
 
+use super::copies::Copies;
 use super::frame::{Frame, Taken, What};
 
 /// Most frames held at once; beyond, the oldest leave.
@@ -42,6 +43,7 @@ pub(super) struct Counts {
     pub(super) probes: u64,
     pub(super) probes_marked: u64,
     pub(super) flows_max: u64,
+    pub(super) repeated: u64,
 }
 
 /// A place for a frame, until the policy lets go of its handle.
@@ -66,6 +68,8 @@ pub(super) struct Driver {
     waiting: VecDeque<(u32, u32)>,
     /// Probes to send for connections whose SYN is held.
     probes: BTreeMap<FlowId, Vec<u8>>,
+    /// For a policy that has segments repeated.
+    copies: Option<Copies>,
     clock: Time,
     next_sweep: Time,
     counts: Counts,
@@ -79,6 +83,7 @@ pub(super) struct Driver {
 impl Driver {
     pub(super) fn new(policy: Box<dyn Policy>, max_hold: Span, hold_times: Histogram<u64>) -> Self {
         Self {
+            copies: policy.repeats().then(Copies::default),
             policy,
             max_hold,
             flows: FlowTable::new(Limits::default(), Lifetimes::default()),
@@ -140,8 +145,13 @@ impl Driver {
         }
         if now >= self.next_sweep {
             self.next_sweep = now + SWEEP;
-            let Self { flows, policy, .. } = self;
-            flows.sweep(now, |id| policy.handle_forgotten(id));
+            let Self { flows, policy, copies, .. } = self;
+            flows.sweep(now, |id| {
+                policy.handle_forgotten(id);
+                if let Some(copies) = copies {
+                    copies.forget(id);
+                }
+            });
         }
     }
 
@@ -187,6 +197,9 @@ impl Driver {
             self.counts.passed += 1;
             return self.out.push(frame.into_bytes());
         };
+        if let Some(copies) = &mut self.copies {
+            copies.keep(flow, &packet.segment, &frame);
+        }
         let handle = self.keep(now, frame);
         match self.policy.handle_egress(now, flow, &packet.segment, PacketId(handle)) {
             Verdict::Pass(edit) => {
@@ -229,6 +242,9 @@ impl Driver {
             }
             if let Some(flow) = self.flow(now, &packet, Direction::Ingress) {
                 change = self.policy.handle_ingress(now, flow, &packet.segment);
+                if let Some(copies) = self.copies.as_mut().filter(|_| packet.segment.flags.has(Flags::ACK)) {
+                    copies.acknowledge(flow, packet.segment.ack);
+                }
             }
         }
         if taken {
@@ -270,6 +286,17 @@ impl Driver {
                         self.out.push(Frame::plain(probe).into_bytes());
                     }
                 }
+            }
+        }
+        self.repeat(now);
+    }
+
+    /// Sends once more what the policy wants to be sent.
+    fn repeat(&mut self, now: Time) {
+        while let Some((flow, seq)) = self.policy.poll_repeat(now) {
+            if let Some(frame) = self.copies.as_ref().and_then(|copies| copies.from(flow, seq)) {
+                self.counts.repeated += 1;
+                self.out.push(frame.into_bytes());
             }
         }
     }

@@ -2,6 +2,7 @@
 //! aggregate and that its checksum is still to be done: nothing is cut up and nothing is summed up here.
 
 use ackgate_control::segment::{Edit, Flags};
+use ackgate_control::seq::SeqNumber;
 use ackgate_control::units::Time;
 use ackgate_control::wire::{self, Direction, Meta, Packet};
 
@@ -163,6 +164,18 @@ impl Frame {
         }
     }
 
+    /// The first frame's worth of its payload from a sequence number on: itself, if it is no aggregate.
+    pub(super) fn first_from(&self, seq: SeqNumber) -> Option<Self> {
+        let packet = self.packet.as_ref()?;
+        if self.meta.gso_size == 0 && seq == packet.segment.seq {
+            return Some(self.clone());
+        }
+        let most = if self.meta.gso_size == 0 { usize::MAX } else { usize::from(self.meta.gso_size) };
+        let mut piece = Self::plain(&wire::piece(self.frame(), packet, seq, most)?);
+        piece.understand(Direction::Egress);
+        Some(piece)
+    }
+
     /// The frame as the kernel takes it, behind its virtio header.
     pub(super) fn into_bytes(self) -> Vec<u8> {
         self.bytes
@@ -190,7 +203,6 @@ mod tests {
     use super::*;
     use ackgate_control::flow::FlowKey;
     use ackgate_control::segment::{Position, Segment};
-    use ackgate_control::seq::SeqNumber;
     use ackgate_control::wire::{Checksum, complete_checksum, emit, parse};
 
     fn record(what: u8, frame: &[u8], gso_size: u16, tag: Option<(u16, u16)>) -> Vec<u8> {

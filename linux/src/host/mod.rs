@@ -16,6 +16,7 @@
 //! 3. What finds no room in the ring passes, unseen and unchanged. While the daemon shows no sign of life, everything does;
 //!    what it has taken and not let go by then is lost, as on a congested link, and TCP repeats it.
 
+mod copies;
 mod driver;
 mod frame;
 mod inward;
@@ -106,6 +107,8 @@ pub struct Summary {
     pub probes: u64,
     /// See `probes`.
     pub probes_marked: u64,
+    /// Segments sent once more, beside TCP.
+    pub repeated: u64,
     /// Connections remembered at once, at most.
     pub connections: u64,
     /// Segments of connections that found no room in the flow table.
@@ -169,7 +172,7 @@ impl Host {
         sys::precise_timers();
         let now = sys::now();
         path.heartbeat().set(now.0);
-        let programs = Programs { ingress: path.ingress(), egress: path.egress() };
+        let programs = Programs { ingress: Some(path.ingress()), egress: path.egress() };
         let attachment = Some(attach::attach(clsact, &device, programs)?);
         Ok(Self {
             device,
@@ -269,6 +272,7 @@ impl Host {
             probes_sent: counts.probes_sent,
             probes: counts.probes,
             probes_marked: counts.probes_marked,
+            repeated: counts.repeated,
             connections: counts.flows_max,
             unguarded: counts.unguarded,
             overflow: books.overflow.get(),

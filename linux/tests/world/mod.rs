@@ -95,10 +95,33 @@ impl World {
         self.receiver(|| add(DEVICE, &RECEIVER_VLAN.to_string())) && self.sender(|| add("sender0", "10.99.1.2"))
     }
 
+    /// Moves this thread into a host's network namespace, for good.
+    pub(crate) fn enter(&self, place: Place) {
+        setns(File::open(self.namespace(place)).unwrap(), CloneFlags::CLONE_NEWNET).unwrap();
+    }
+
+    /// A path that stands for a host's network namespace, as long as this lives.
+    pub(crate) fn namespace(&self, place: Place) -> String {
+        let file = match place {
+            Place::Sender => &self.sender,
+            Place::Receiver => &self.receiver,
+        };
+        format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd())
+    }
+
     /// Sees what arrives at the sender's device from now on.
     pub(crate) fn arrivals(&self) -> Arrivals {
-        self.sender(|| {
-            let index = nix::net::if_::if_nametoindex("sender0").unwrap();
+        self.arrivals_at(Place::Sender)
+    }
+
+    /// Sees what arrives at a host's device from now on.
+    pub(crate) fn arrivals_at(&self, place: Place) -> Arrivals {
+        let (namespace, device) = match place {
+            Place::Sender => (&self.sender, SENDER_DEVICE),
+            Place::Receiver => (&self.receiver, DEVICE),
+        };
+        inside(namespace, || {
+            let index = nix::net::if_::if_nametoindex(device).unwrap();
             // SAFETY: plain integers; the descriptor that comes back is ours alone. Protocol 0 receives nothing yet.
             let socket = unsafe {
                 let fd = libc::socket(libc::AF_PACKET, libc::SOCK_RAW, 0);

@@ -133,7 +133,7 @@ fn the_handshakes_last_ack_leaves_with_a_closed_window_and_its_request_follows()
     }
     host.fill(1);
     // The part that is spared for handshakes is used up, too.
-    let spared = host.pac.gate().threshold.get() / 16;
+    let spared = host.pac.gate().threshold.get() / 8;
     host.pac.state.flows[1].owed.add(spared as u32);
     host.pac.state.gate.owed.add(spared);
     host.pac.state.gate.owed_by_path[0].add(spared);

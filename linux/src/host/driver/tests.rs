@@ -3,8 +3,8 @@ use std::rc::Rc;
 
 use ackgate_control::seq::SeqNumber;
 use ackgate_control::units::Rate;
-use ackgate_control::wire::{Meta, emit, parse};
-use ackgate_control::{hwatch, shaper};
+use ackgate_control::wire::{Checksum, Meta, complete_checksum, emit, parse};
+use ackgate_control::{hwatch, resend, shaper};
 
 use super::super::frame::record;
 use super::*;
@@ -226,4 +226,40 @@ fn probes_find_the_connection_that_they_go_before() {
     let segment = parse(&bytes[10..], &Meta::whole(&bytes[10..]), Direction::Egress).unwrap().segment;
     assert_eq!(segment.window, 8 * 1460, "the first burst of the batch law: 6 + 4 / 2");
     assert!(segment.flags.has(Flags::ECE), "so that the opener knows");
+}
+
+/// The fine timers of `control` with this host's copies: whole frames as they were, of an aggregate the piece that is missing.
+#[test]
+fn what_is_not_acknowledged_is_sent_again() {
+    let mut driver = driver(Box::new(resend::Resend::new(resend::Config::default()).unwrap()));
+    egress(&mut driver, 0, &segment(Flags::SYN, 0, 0));
+    ingress(&mut driver, 2, 100_000, &segment(Flags::SYN | Flags::ACK, 0, 0));
+    let data =
+        |seq, payload| Segment { seq: SeqNumber(seq), timestamps: Some((5, 6)), ..segment(Flags::ACK, 7, payload) };
+    egress(&mut driver, 200_000, &data(0, 1000));
+    let aggregate = emit(&key(9), &data(1000, 2500), Direction::Egress);
+    driver.handle(&record(0, Time(200_001), &aggregate, 1000, None));
+    let first = driver.out[1].clone();
+    driver.out.clear();
+    driver.turn(Time(400_000));
+    assert!(driver.out.is_empty(), "not before its time");
+    driver.turn(driver.timeout());
+    assert_eq!(driver.out, [first]);
+    driver.out.clear();
+    let stamped = Segment { timestamps: Some((70, 80)), ..segment(Flags::ACK, 9, 0) };
+    egress(&mut driver, 800_000, &stamped);
+    driver.out.clear();
+    ingress(&mut driver, 2, 900_000, &segment(Flags::ACK, 1500, 0));
+    let mut bytes = driver.out.pop().unwrap();
+    let piece = parse(&bytes[10..], &Meta::whole(&bytes[10..]), Direction::Egress).unwrap();
+    assert_eq!((piece.segment.seq, piece.segment.payload, &bytes[..10]), (SeqNumber(1500), 1000, &[0; 10][..]));
+    assert_eq!(
+        (piece.segment.ack, piece.segment.timestamps),
+        (SeqNumber(9), Some((70, 80))),
+        "no older than what TCP said last"
+    );
+    assert_eq!(complete_checksum(&mut bytes[10..], &piece.layout), Checksum::Valid);
+    ingress(&mut driver, 2, 1_000_000, &segment(Flags::ACK, 3500, 0));
+    driver.turn(Time::ZERO + Span::secs(3));
+    assert!(driver.out.is_empty() && driver.counts().repeated == 2, "all is acknowledged: {:?}", driver.counts());
 }
