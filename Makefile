@@ -1,6 +1,6 @@
 # Two commands: `make demo` shows what ackgate does, `make test` proves it. Both do all their own set-up.
 
-.PHONY: demo test test-compilers test-kernels budget bench lint clean setup build wheel test-python test-cluster deny fuzz faults
+.PHONY: demo test dist test-dist test-compilers test-kernels budget bench lint clean setup build wheel test-python test-cluster deny fuzz faults
 
 # Where rustup, if set-up had to fetch it, puts cargo.
 export PATH := $(PATH):$(HOME)/.cargo/bin
@@ -50,6 +50,14 @@ deny:
 
 build: setup
 	cargo build --release --locked
+
+# A Debian package in target/dist.
+dist: build
+	./packaging/deb
+
+# Tries it in a copy of a bare Debian root: make test-dist ROOT=/path/of/a/debootstrap/tree
+test-dist: dist
+	./packaging/test-dist target/dist/ackgate_*.deb $(ROOT)
 
 # The Python package, without the workspace's other commands: it needs Python 3.10 and what packaging/python.sh installs.
 python := target/python/bin

@@ -1,9 +1,11 @@
 //! The `ackgate` binary: arguments in, tables and reports out. Whatever is worth testing lives in the libraries.
 
+mod config;
 mod demo;
 mod doctor;
 mod engine;
 mod exit;
+mod generate;
 mod host;
 mod lab;
 mod load;
@@ -16,6 +18,7 @@ mod status;
 mod stop;
 mod switch;
 mod table;
+mod top;
 mod units;
 mod watch;
 
@@ -38,10 +41,15 @@ struct Cli {
 enum Command {
     /// Shows incast on this machine, with and without the guard, in under two minutes.
     Demo(demo::Arguments),
-    /// Guards an interface in the foreground; Ctrl-C leaves it as it was. Needs root.
+    /// Guards an interface, or those of a file, in the foreground; Ctrl-C leaves them as they were. Needs root.
     Run(run::Arguments),
+    /// The file of settings of a guard that runs as a service.
+    #[command(subcommand)]
+    Config(config::Command),
     /// How the guards of this host stand: every statistic, and what they had to say.
     Status(status::Arguments),
+    /// The guards of this host at a glance, second by second.
+    Top(top::Arguments),
     /// Looks for incast at an interface or in a capture, and says whether a guard would help. Changes nothing.
     Watch(watch::Arguments),
     /// Tells what this host supports, which back-ends would be used, and how to get what is missing.
@@ -64,13 +72,18 @@ enum Command {
     Sim(sim::Command),
     /// Runs the papers' experiments and holds their claims against ours: figures, CSV and a report page.
     Reproduce(reproduce::Arguments),
+    /// Writes man pages and shell completions, for whoever makes packages.
+    #[command(hide = true)]
+    Generate(generate::Arguments),
 }
 
 fn main() -> ExitCode {
     let done = match Cli::parse().command {
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Run(arguments) => run::run(&arguments),
+        Command::Config(command) => config::run(&command),
         Command::Status(arguments) => status::run(&arguments),
+        Command::Top(arguments) => top::run(&arguments),
         Command::Watch(arguments) => watch::run(&arguments),
         Command::Doctor(arguments) => doctor::run(&arguments),
         Command::Load(command) => load::run(command),
@@ -80,6 +93,7 @@ fn main() -> ExitCode {
         Command::Host(arguments) => host::run(&arguments),
         Command::Sim(command) => sim::run(command),
         Command::Reproduce(arguments) => reproduce::run(&arguments),
+        Command::Generate(arguments) => generate::run(&arguments),
     };
     exit::code(done)
 }

@@ -9,6 +9,7 @@ use anyhow::Context;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, poll};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
 use signal_hook::{flag, low_level};
 
 /// A flag that the first SIGINT or SIGTERM sets; a second one ends the process at once.
@@ -34,6 +35,14 @@ pub(crate) fn of_a_guard() -> anyhow::Result<UnixStream> {
         Ok::<_, std::io::Error>(reader)
     };
     install().context("installing a signal handler")
+}
+
+/// Calls `tell` with every SIGINT, SIGTERM and SIGHUP, on a thread of its own, until it returns false.
+pub(crate) fn tell_signals(mut tell: impl FnMut(i32) -> bool + Send + 'static) -> anyhow::Result<()> {
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).context("installing a signal handler")?;
+    let listen = move || signals.forever().all(&mut tell);
+    std::thread::Builder::new().name("ackgate-signals".into()).spawn(listen).context("listening for signals")?;
+    Ok(())
 }
 
 /// Waits for a second, or until a descriptor of [`of_a_guard`] is readable; says whether it is.

@@ -100,7 +100,14 @@ fn a_statistic_has_one_name_wherever_it_is_told() {
         }
         Err(error) => eprintln!("skipped: another user cannot run {}: {error}", env!("CARGO_BIN_EXE_ackgate")),
     }
+    let page = world.receiver(|| ackgate(&["top", "--once"]).output()).unwrap();
+    assert!(page.status.success(), "{page:?}");
+    let page = String::from_utf8(page.stdout).unwrap();
+    assert!(page.starts_with("ackgate top   1 interface guarded") && page.contains(&format!("\n{DEVICE}")), "{page}");
+    assert!(page.contains("excluded") && page.lines().all(|line| line.chars().count() <= 80), "{page}");
     run.stop();
+    let nobody = world.receiver(|| ackgate(&["top", "--once"]).output()).unwrap();
+    assert_eq!(nobody.status.code(), Some(2), "{nobody:?}");
     assert!(get(&world, METRICS, "/metrics").is_none(), "nobody serves any more");
     assert_eq!(status(&world, &[]).status.code(), Some(2));
 }

@@ -94,6 +94,29 @@ impl Attachment {
         Ok(Self::Tcx { ingress, egress })
     }
 
+    /// Whether by links.
+    pub(crate) const fn links(&self) -> bool {
+        matches!(self, Self::Tcx { .. })
+    }
+
+    /// Puts other programs in the places of those that are there, each at once: no packet passes in between.
+    ///
+    /// # Errors
+    /// When the kernel refuses; then one side may have changed.
+    pub(crate) fn replace(&mut self, device: &Device, programs: Programs<'_>) -> Result<(), Error> {
+        match self {
+            Self::Tcx { ingress, egress } => {
+                let update =
+                    |link: &OwnedFd, program| tcx::update(link.as_fd(), program).map_err(|e| Error::from_io(WHAT, e));
+                if let (Some(ingress), Some(program)) = (ingress, programs.ingress) {
+                    update(ingress, program)?;
+                }
+                update(egress, programs.egress)
+            }
+            Self::Clsact(clsact) => clsact.attach(device, programs),
+        }
+    }
+
     /// Attaches by filters on a clsact qdisc.
     ///
     /// # Errors
@@ -142,12 +165,21 @@ impl Clsact {
         let janitor =
             janitor(device, made).map_err(|source| Error::from_io("start the janitor (sh and tc)", source))?;
         let mut clsact = Self { filters: Vec::new(), qdisc: made.then_some(qdisc), janitor };
-        let ingress = programs.ingress.map(|program| (program, TC_INGRESS));
-        for (program, point) in ingress.into_iter().chain([(programs.egress, TC_EGRESS)]) {
-            let filter = hook(device, program, point).attach().map_err(|error| Error::from_bpf(WHAT, &error))?;
-            clsact.filters.push(filter);
-        }
+        clsact.attach(device, programs)?;
         Ok(clsact)
+    }
+
+    /// Puts filters on both sides, in the places of ours if there are any.
+    fn attach(&mut self, device: &Device, programs: Programs<'_>) -> Result<(), Error> {
+        let ingress = programs.ingress.map(|program| (program, TC_INGRESS));
+        for (at, (program, point)) in ingress.into_iter().chain([(programs.egress, TC_EGRESS)]).enumerate() {
+            let filter = hook(device, program, point).attach().map_err(|error| Error::from_bpf(WHAT, &error))?;
+            // A filter that takes another's place is taken off by the same words.
+            if self.filters.len() == at {
+                self.filters.push(filter);
+            }
+        }
+        Ok(())
     }
 }
 

@@ -3,6 +3,7 @@
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 
 use ackgate_control::decision::Settings;
 use ackgate_control::flow::FlowKey;
@@ -15,6 +16,7 @@ use libbpf_rs::{MapCore, MapFlags, MapHandle};
 
 use crate::error::Error;
 use crate::load::{Verified, load, verified};
+use crate::selection::{self, Selection};
 use crate::shared::{MAX_FLOWS, Shared};
 use crate::skel::guard::{AckgateSkelBuilder, types};
 use crate::standby::Unread;
@@ -44,12 +46,50 @@ pub struct Datapath {
     ingress: OwnedFd,
     egress: OwnedFd,
     must_wait: Option<OwnedFd>,
-    ring: MapHandle,
-    flow_ids: MapHandle,
-    free_ids: MapHandle,
+    take: Take,
+    maps: Arc<Maps>,
     programs: Vec<Verified>,
     shared: Shared,
 }
+
+/// What outlives a change of settings: the programs that follow work on the same connections.
+#[derive(Debug)]
+struct Maps {
+    ring: MapHandle,
+    flow_ids: MapHandle,
+    free_ids: MapHandle,
+    flows: MapHandle,
+    keys: MapHandle,
+    links: MapHandle,
+    variables: MapHandle,
+    /// Where there are rules.
+    left_alone: Option<MapHandle>,
+}
+
+/// What programs leave to those that take their place.
+#[derive(Debug)]
+pub(crate) struct Legacy {
+    maps: Arc<Maps>,
+    take: Take,
+}
+
+impl Legacy {
+    /// Whether netfilter asks a program of ours, too.
+    pub(crate) fn by_netfilter(&self) -> bool {
+        self.take == Take::Queue
+    }
+}
+
+/// What is loaded.
+#[derive(Clone, Copy, Debug)]
+struct Plan<'a> {
+    config: &'a Config,
+    take: Take,
+    selection: &'a Selection,
+    fixed_time: bool,
+}
+
+const WHAT: &str = "load the BPF programs";
 
 impl Datapath {
     /// Loads the programs with PAC's settings. With `fixed_time` they go by [`Shared::fixed_clock`] instead of the
@@ -58,16 +98,65 @@ impl Datapath {
     /// # Errors
     /// When this process may not, or the kernel cannot.
     pub fn load(config: &Config, take: Take, fixed_time: bool) -> Result<Self, Error> {
-        const WHAT: &str = "load the BPF programs";
+        Self::build(Plan { config, take, selection: &Selection::default(), fixed_time }, None)
+    }
+
+    /// The same for those connections alone that the rules select.
+    ///
+    /// # Errors
+    /// As [`load`](Self::load).
+    pub fn load_for(config: &Config, take: Take, selection: &Selection) -> Result<Self, Error> {
+        Self::build(Plan { config, take, selection, fixed_time: false }, None)
+    }
+
+    /// What programs with other settings go on with.
+    pub(crate) fn legacy(&self) -> Legacy {
+        Legacy { maps: Arc::clone(&self.maps), take: self.take }
+    }
+
+    /// The programs with other settings, to take the place of those that leave this.
+    ///
+    /// # Errors
+    /// As [`load`](Self::load).
+    pub(crate) fn successor(legacy: Legacy, config: &Config, selection: &Selection) -> Result<Self, Error> {
+        let Legacy { maps, take } = legacy;
+        Self::build(Plan { config, take, selection, fixed_time: false }, Some(&maps))
+    }
+
+    fn build(plan: Plan<'_>, before: Option<&Maps>) -> Result<Self, Error> {
         let failed = |error: libbpf_rs::Error| Error::from_bpf(WHAT, &error);
         let mut storage = MaybeUninit::uninit();
         let mut open = AckgateSkelBuilder::default().open(&mut storage).map_err(failed)?;
         let rodata = open.maps.rodata_data.as_deref_mut().expect("the programs have settings");
-        rodata.settings = settings(config, take, fixed_time);
-        let queue = take == Take::Queue;
+        rodata.settings = settings(plan.config, plan.take, plan.fixed_time);
+        rodata.selection = plan.selection.lists();
+        let queue = plan.take == Take::Queue;
         open.progs.ackgate_wait.set_autoload(queue);
         open.progs.ackgate_window.set_autoload(queue);
+        let selects = !plan.selection.is_empty();
+        if !selects {
+            open.maps.left_alone.set_max_entries(1).map_err(failed)?;
+        }
+        if let Some(before) = before {
+            let maps = &mut open.maps;
+            let again = [
+                (&mut maps.ring, &before.ring),
+                (&mut maps.flow_ids, &before.flow_ids),
+                (&mut maps.free_ids, &before.free_ids),
+                (&mut maps.flows, &before.flows),
+                (&mut maps.keys, &before.keys),
+                (&mut maps.links, &before.links),
+                (&mut maps.bss, &before.variables),
+            ];
+            for (map, known) in again {
+                map.reuse_fd(known.as_fd()).map_err(failed)?;
+            }
+            if let Some(known) = before.left_alone.as_ref().filter(|_| selects) {
+                maps.left_alone.reuse_fd(known.as_fd()).map_err(failed)?;
+            }
+        }
         let skel = load(WHAT, open)?;
+        fill(plan.selection, &skel.maps.peer_rules, &skel.maps.port_rules)?;
 
         let duplicate = |map: &libbpf_rs::MapMut<'_>| MapHandle::try_from(map).map_err(failed);
         let program = |program: &libbpf_rs::ProgramMut<'_>| {
@@ -75,16 +164,24 @@ impl Datapath {
         };
         let shared = Shared::new(&skel.maps.bss, &skel.maps.flows, &skel.maps.keys, &skel.maps.links)
             .map_err(|source| Error::from_io("map the programs' memory", source))?;
-        let fresh = Gate::new(config);
-        shared.gate().threshold.set(fresh.threshold.get());
-        shared.gate().cap.set(fresh.cap.get());
+        if before.is_none() {
+            set_budget(shared.gate(), plan.config);
+        }
         Ok(Self {
             ingress: program(&skel.progs.ackgate_ingress)?,
             egress: program(if queue { &skel.progs.ackgate_window } else { &skel.progs.ackgate_egress })?,
             must_wait: queue.then(|| program(&skel.progs.ackgate_wait)).transpose()?,
-            ring: duplicate(&skel.maps.ring)?,
-            flow_ids: duplicate(&skel.maps.flow_ids)?,
-            free_ids: duplicate(&skel.maps.free_ids)?,
+            take: plan.take,
+            maps: Arc::new(Maps {
+                ring: duplicate(&skel.maps.ring)?,
+                flow_ids: duplicate(&skel.maps.flow_ids)?,
+                free_ids: duplicate(&skel.maps.free_ids)?,
+                flows: duplicate(&skel.maps.flows)?,
+                keys: duplicate(&skel.maps.keys)?,
+                links: duplicate(&skel.maps.links)?,
+                variables: duplicate(&skel.maps.bss)?,
+                left_alone: selects.then(|| duplicate(&skel.maps.left_alone)).transpose()?,
+            }),
             programs: verified(&skel)?,
             shared,
         })
@@ -116,12 +213,12 @@ impl Datapath {
 
     /// Frames that are held, and wake-ups.
     pub(crate) fn ring(&self) -> &MapHandle {
-        &self.ring
+        &self.maps.ring
     }
 
     /// What is in the ring, for somebody who does not read it.
     pub(crate) fn unread(&self) -> io::Result<Unread> {
-        Unread::new(&self.ring, self.ring.max_entries())
+        Unread::new(&self.maps.ring, self.maps.ring.max_entries())
     }
 
     /// The state that the programs keep.
@@ -133,21 +230,40 @@ impl Datapath {
     /// The index of a connection, if it is remembered.
     #[must_use]
     pub fn flow_id(&self, key: &FlowKey) -> Option<FlowId> {
-        let value = self.flow_ids.lookup(&key_bytes(key), MapFlags::ANY).ok()??;
+        let value = self.maps.flow_ids.lookup(&key_bytes(key), MapFlags::ANY).ok()??;
         Some(FlowId(u32::from_ne_bytes(value.try_into().ok()?)))
     }
 
     /// Makes the programs forget a connection. Its entry may still be in use by a packet that is being processed.
     pub(crate) fn forget(&self, key: &FlowKey) {
         // Failure means that it was not there, which is what is wanted.
-        let _ = self.flow_ids.delete(&key_bytes(key));
+        let _ = self.maps.flow_ids.delete(&key_bytes(key));
     }
 
     /// Gives an entry back for reuse.
     pub(crate) fn give_back(&self, id: FlowId) {
         // The stack has room for every entry there is.
-        let _ = self.free_ids.update(&[], &id.0.to_ne_bytes(), MapFlags::ANY);
+        let _ = self.maps.free_ids.update(&[], &id.0.to_ne_bytes(), MapFlags::ANY);
     }
+}
+
+/// What may be in flight at first.
+pub(crate) fn set_budget(gate: &Gate, config: &Config) {
+    let fresh = Gate::new(config);
+    gate.threshold.set(fresh.threshold.get());
+    gate.cap.set(fresh.cap.get());
+}
+
+/// Writes down what the rules say.
+fn fill(selection: &Selection, peers: &impl MapCore, ports: &impl MapCore) -> Result<(), Error> {
+    let failed = |error: libbpf_rs::Error| Error::from_bpf("write down which connections are guarded", &error);
+    for (prefix, said) in selection.peers() {
+        peers.update(&selection::key_bytes(prefix), &said.to_ne_bytes(), MapFlags::ANY).map_err(failed)?;
+    }
+    for (port, said) in selection.ports() {
+        ports.update(&port.to_ne_bytes(), &said.to_ne_bytes(), MapFlags::ANY).map_err(failed)?;
+    }
+    Ok(())
 }
 
 /// The bytes of a `struct flow_key`.

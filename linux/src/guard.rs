@@ -25,13 +25,14 @@ use nix::poll::{PollFd, PollFlags};
 use serde::Serialize;
 
 use crate::attach::{self, Attachment};
-use crate::datapath::{Datapath, STALE, Take};
+use crate::datapath::{self, Datapath, Legacy, STALE, Take};
 use crate::device::{Claim, Device};
 use crate::error::Error;
 use crate::hold::{self, Arrival, Hold, NfQueue, Pair, Redirect, Ring};
 use crate::neighbours::{Neighbours, Notice, Seen};
 use crate::observe::Observation;
 use crate::privilege;
+use crate::selection::Selection;
 use crate::standby::{Keeper, Standby, Vault};
 use crate::statistics::Snapshot;
 use crate::sweep::{self, Sweeper};
@@ -67,6 +68,8 @@ pub struct Options {
     pub step_aside: Option<Span>,
     /// Only look: account and decide as ever, and touch nothing.
     pub observe: bool,
+    /// Which connections are guarded.
+    pub selection: Selection,
 }
 
 impl Options {
@@ -82,7 +85,25 @@ impl Options {
             bpf_stats: false,
             step_aside: None,
             observe: false,
+            selection: Selection::default(),
         }
+    }
+
+    /// The first setting, as `ackgate run` calls it, that keeps a running guard from being changed to `wanted`: the guard must be
+    /// taken off and put on again.
+    #[must_use]
+    pub fn fixed(&self, wanted: &Self) -> Option<&'static str> {
+        let scheme = |pac: &Config| (pac.credit, pac.requests, pac.long_turns, pac.bound_windows, pac.hold);
+        [
+            ("dev", self.device != wanted.device),
+            ("guard", scheme(&self.pac) != scheme(&wanted.pac)),
+            ("hold", self.hold != wanted.hold),
+            ("attach", self.attach != wanted.attach),
+            ("observe", self.observe != wanted.observe),
+            ("bpf-stats", self.bpf_stats != wanted.bpf_stats),
+        ]
+        .into_iter()
+        .find_map(|(name, differs)| differs.then_some(name))
     }
 }
 
@@ -160,6 +181,8 @@ pub struct Summary {
     pub voided: u64,
     /// Entries of the flow table that were used: connections at once, at most.
     pub connections: u64,
+    /// Connections that the rules leave alone.
+    pub excluded: u64,
     /// Connections that found no room in the flow table.
     pub unguarded: u64,
     /// Frames that should have been held but passed.
@@ -194,6 +217,32 @@ pub struct Summary {
     pub bpf_egress: Option<ProgramCost>,
     /// What would have been done, when nothing was ([`Options::observe`]).
     pub observed: Option<Observation>,
+}
+
+/// Other settings for a guard that runs.
+#[derive(Debug)]
+pub struct Preparation {
+    legacy: Legacy,
+    options: Options,
+}
+
+impl Preparation {
+    /// Loads the programs with the new settings. The kernel takes its time to verify them: to be done on another thread, while
+    /// the guard goes on.
+    ///
+    /// # Errors
+    /// When the kernel does not take them.
+    pub fn load(self) -> Result<Change, Error> {
+        let Self { legacy, options } = self;
+        Ok(Change { datapath: Datapath::successor(legacy, &options.pac, &options.selection)?, options })
+    }
+}
+
+/// Programs with other settings, ready to be put on the device.
+#[derive(Debug)]
+pub struct Change {
+    datapath: Datapath,
+    options: Options,
 }
 
 /// A device under guard.
@@ -256,7 +305,7 @@ impl Guard {
             None if clsact => Take::Stolen,
             None => Take::Vanish,
         };
-        let datapath = Datapath::load(&options.pac, take, false)?;
+        let datapath = Datapath::load_for(&options.pac, take, &options.selection)?;
         let rules: Rules = options.pac.clone().into();
         let vault = Vault::new(options.pac.max_held);
         let vault = Arc::new(vault.map_err(|source| Error::from_io("share memory with the standby process", source))?);
@@ -276,9 +325,7 @@ impl Guard {
             if options.observe { None } else { Some(Standby::new(rules.clone(), &datapath, vault, hold.aid()?)?) };
         let programs = attach::Programs { ingress: Some(datapath.ingress()), egress: datapath.egress() };
         let attachment = attach::attach(clsact, &device, programs)?;
-        let ids = (!clsact)
-            .then(|| Ok((sys::program_info(datapath.ingress())?.id, sys::program_info(datapath.egress())?.id)));
-        let ids = ids.transpose().map_err(|source| Error::from_io("ask the kernel about its BPF programs", source))?;
+        let ids = attachment.links().then(|| ids(&datapath)).transpose()?;
         Ok(Self {
             neighbours: Neighbours::new(&device, ids),
             watchdog: Watchdog::new(options.step_aside.filter(|_| !options.observe), options.pac.max_hold),
@@ -305,6 +352,49 @@ impl Guard {
             _stats: stats,
             claim,
         })
+    }
+
+    /// Begins a change of settings; [`Preparation::load`] and [`adopt`](Self::adopt) are the rest of it.
+    ///
+    /// # Errors
+    /// [`Error::Settings`] when a setting cannot be changed ([`Options::fixed`]) or makes no sense.
+    pub fn prepare(&self, options: Options) -> Result<Preparation, Error> {
+        options.pac.validate().map_err(|error| Error::Settings(error.to_string()))?;
+        if let Some(name) = self.options.fixed(&options) {
+            return Err(Error::Settings(format!("{name} cannot be changed while the guard runs")));
+        }
+        let legacy = self.datapath.legacy();
+        if legacy.by_netfilter() {
+            // Its rule keeps the program that it was made with.
+            return Err(Error::Settings("hold nfqueue keeps its settings while the guard runs".into()));
+        }
+        Ok(Preparation { legacy, options })
+    }
+
+    /// Goes on with other settings. Nothing is taken off meanwhile and nothing that is held is let go: programs with the new
+    /// settings take the places of those that run, and go on with what those have remembered. Connections that have been seen
+    /// stay guarded, or left alone, as it was decided.
+    ///
+    /// # Errors
+    /// When the kernel does not put the programs there; one side of the device may go by the new settings then.
+    pub fn adopt(&mut self, change: Change) -> Result<(), Error> {
+        let Change { datapath, options } = change;
+        let programs = attach::Programs { ingress: Some(datapath.ingress()), egress: datapath.egress() };
+        let Some(attachment) = &mut self.attachment else { return Err(Error::Detached(self.device.name.clone())) };
+        attachment.replace(&self.device, programs)?;
+        self.neighbours.replaced(attachment.links().then(|| ids(&datapath)).transpose()?);
+        self.datapath = datapath;
+        self.rules = options.pac.clone().into();
+        let budget = |pac: &Config| (pac.buffer, pac.auto);
+        if budget(&self.options.pac) != budget(&options.pac) {
+            datapath::set_budget(self.datapath.shared().gate(), &options.pac);
+        }
+        if let Some(standby) = &mut self.standby {
+            standby.change(self.rules.clone(), self.datapath.shared());
+        }
+        self.watchdog.change(options.step_aside.filter(|_| !options.observe), options.pac.max_hold);
+        self.options = options;
+        Ok(())
     }
 
     /// Guards until `deadline` (on the monotonic clock) or until `stop` is readable.
@@ -493,7 +583,7 @@ impl Guard {
         // Where nothing is touched, nothing has been left out or lowered.
         let done = |count: u64| if self.options.observe { 0 } else { count };
         Snapshot {
-            senders: u64::from(sweep::active(shared, sys::now(), ACTIVE)),
+            senders: sweep::active(shared, sys::now(), ACTIVE),
             in_flight: decision::in_flight(&self.rules, gate),
             threshold: gate.threshold.get(),
             held: gate.held.get(),
@@ -506,7 +596,13 @@ impl Guard {
             lost_segments: gate.lost.get(),
             would_hold: books.would_hold.get(),
             mean_rtt_us: gate.mean_rtt.get() / 1000,
+            held_us: self.held_for.0 / 1000,
+            excluded: books.excluded.get(),
             unguarded: books.unguarded.get(),
+            not_tcp: books.not_tcp.get(),
+            fragments: books.fragments.get(),
+            malformed: books.malformed.get(),
+            authenticated: books.authenticated.get(),
             overflow: books.overflow.get(),
             lost: self.hold.lost(),
             unacceptable: gate.unacceptable.get(),
@@ -551,6 +647,7 @@ impl Guard {
             corrections: gate.corrections.get(),
             voided: gate.voided.get(),
             connections: books.fresh.get(),
+            excluded: books.excluded.get(),
             unguarded: books.unguarded.get(),
             overflow: books.overflow.get(),
             not_tcp: books.not_tcp.get(),
@@ -610,6 +707,13 @@ impl Drop for Guard {
     fn drop(&mut self) {
         self.shut_down();
     }
+}
+
+/// Kernel ids of the programs, arrivals first.
+fn ids(datapath: &Datapath) -> Result<(u32, u32), Error> {
+    let id = |program| sys::program_info(program).map(|info| info.id);
+    let ids = id(datapath.ingress()).and_then(|ingress| Ok((ingress, id(datapath.egress())?)));
+    ids.map_err(|source| Error::from_io("ask the kernel about its BPF programs", source))
 }
 
 /// Times that the standby has acted.

@@ -34,6 +34,7 @@ pub mod parsers;
 pub mod privilege;
 pub mod route;
 pub mod rto;
+pub mod selection;
 pub mod shared;
 pub mod statistics;
 pub mod status;
@@ -55,8 +56,9 @@ mod differential;
 mod fixtures;
 
 pub use error::Error;
-pub use guard::{Guard, Options, Outcome, Summary};
+pub use guard::{Change, Guard, Options, Outcome, Preparation, Summary};
 pub use host::Host;
 pub use neighbours::Notice;
+pub use selection::{Rule, Selection};
 pub use statistics::Snapshot;
 pub use sys::{cpu_seconds, now};

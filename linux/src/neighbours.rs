@@ -175,6 +175,11 @@ impl Neighbours {
         }
     }
 
+    /// Our programs have been replaced by others of ours.
+    pub(crate) fn replaced(&mut self, ours: Option<(u32, u32)>) {
+        self.ours = ours;
+    }
+
     /// Looks around; returns what has not been told yet. To be called once a second.
     ///
     /// # Errors

@@ -37,6 +37,8 @@ pub struct Books {
     pub authenticated: U64,
     /// Segments that would have been held, had anything been taken ([`crate::datapath::Take::Nothing`]).
     pub would_hold: U64,
+    /// Connections that the rules leave alone ([`crate::selection`]).
+    pub excluded: U64,
 }
 
 /// Memory of a BPF array map.
@@ -212,7 +214,8 @@ mod tests {
             fragments,
             malformed,
             authenticated,
-            would_hold
+            would_hold,
+            excluded
         );
         assert_eq!(size_of::<FlowKey>(), 40, "struct flow_key");
         assert_eq!(size_of::<types::link>() % 8, 0, "entries of an array map stand at multiples of 8 bytes");

@@ -70,8 +70,20 @@ statistics! {
     Counter would_hold,
     /// Mean round-trip time of the connections without the time that ACKs are held, in microseconds.
     Gauge mean_rtt_us,
+    /// How long all frames that were held and released had been held together, in microseconds.
+    Counter held_us,
+    /// Connections that are left alone as `exclude` and `include` say.
+    Counter excluded,
     /// Connections that found no room in the flow table and are not guarded.
     Counter unguarded,
+    /// Frames of other protocols, which pass.
+    Counter not_tcp,
+    /// IP fragments, which pass.
+    Counter fragments,
+    /// Frames whose headers do not add up, which pass.
+    Counter malformed,
+    /// Segments signed by TCP-MD5 or TCP-AO, which pass untouched.
+    Counter authenticated,
     /// Frames that should have been held but passed: no room, or too large.
     Counter overflow,
     /// Released frames that the device would not take.

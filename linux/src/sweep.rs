@@ -54,8 +54,7 @@ const fn stage(flags: u32) -> Stage {
 }
 
 /// Connections that were heard of within `span`: the senders of now.
-pub(crate) fn active(state: &impl State, now: Time, span: Span) -> u32 {
+pub(crate) fn active(state: &impl State, now: Time, span: Span) -> u64 {
     let is_active = |flow: &Flow| flow.flags.any(flag::KNOWN) && now.since(Time(flow.last_active.get())) < span;
-    let count = (0..state.flow_count()).filter(|&id| state.flow(FlowId(id)).is_some_and(is_active)).count();
-    u32::try_from(count).unwrap_or(u32::MAX)
+    (0..state.flow_count()).filter(|&id| state.flow(FlowId(id)).is_some_and(is_active)).count() as u64
 }

@@ -114,6 +114,13 @@ impl Watchdog {
         Self { first, max_hold, last: None, harmful: 0, until: None, pause, returned: Time::ZERO, times: 0 }
     }
 
+    /// Other settings; where they differ, what was seen so far counts no more, and the guard is not aside.
+    pub(crate) fn change(&mut self, first: Option<Span>, max_hold: Span) {
+        if (first, max_hold) != (self.first, self.max_hold) {
+            *self = Self { times: self.times, ..Self::new(first, max_hold) };
+        }
+    }
+
     /// Whether the guard stands aside.
     pub(crate) const fn is_aside(&self) -> bool {
         self.until.is_some()

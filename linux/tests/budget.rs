@@ -13,7 +13,7 @@ use ackgate_control::pac::Config;
 use ackgate_linux::datapath::{Datapath, Take};
 use ackgate_linux::host::{HostPath, Task};
 use ackgate_linux::load::Verified;
-use ackgate_linux::{m21, privilege};
+use ackgate_linux::{Selection, m21, privilege};
 
 #[test]
 fn no_program_grows_unseen() {
@@ -21,11 +21,13 @@ fn no_program_grows_unseen() {
         eprintln!("SKIPPED: {error}");
         return;
     }
+    let rule = |text: &str| vec![text.parse().expect("it is a rule")];
+    let selection = Selection { exclude: rule("port 22"), include: rule("10.0.0.0/8") };
     // Settings are constants to the verifier: each guard and each way to take a frame is another program.
     let mut most: BTreeMap<String, u32> = BTreeMap::new();
     for config in [Config::credit(96 << 10), Config::new(96 << 10)] {
         for take in [Take::Stolen, Take::Vanish, Take::Redirect(1), Take::Queue] {
-            for Verified { name, instructions } in Datapath::load(&config, take, false).unwrap().programs() {
+            for Verified { name, instructions } in Datapath::load_for(&config, take, &selection).unwrap().programs() {
                 let known = most.entry(name.clone()).or_default();
                 *known = (*known).max(*instructions);
             }

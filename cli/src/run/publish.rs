@@ -14,9 +14,9 @@ use ackgate_linux::{Guard, Notice, Snapshot};
 use anyhow::Context;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, text};
+use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
-use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 use serde::Serialize;
 use tiny_http::{Header, Method, Response, Server, StatusCode};
@@ -49,7 +49,7 @@ pub(super) struct Identity {
 }
 
 /// The answer to `ackgate status`.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Debug, Serialize)]
 struct State {
     version: &'static str,
     #[serde(flatten)]
@@ -68,20 +68,35 @@ fn lock(state: &Shared) -> MutexGuard<'_, State> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Tells, as long as it lives.
+/// The guards of this process, for whoever tells of all of them.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Board(Arc<Mutex<Vec<Shared>>>);
+
+impl Board {
+    fn guards(&self) -> MutexGuard<'_, Vec<Shared>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How each of them stands.
+    fn states(&self) -> Vec<(Identity, Snapshot)> {
+        self.guards().iter().map(lock).map(|state| (state.identity.clone(), state.snapshot)).collect()
+    }
+}
+
+/// Tells of a guard, as long as it lives.
 pub(super) struct Publisher {
     state: Shared,
     start: Time,
+    board: Board,
     _answers: Answers,
-    _metrics: Option<Metrics>,
 }
 
 impl Publisher {
-    /// Tells of `guard`; as metrics only at an address.
+    /// Tells of `guard`.
     ///
     /// # Errors
-    /// When the address cannot be had.
-    pub(super) fn start(guard: &Guard, identity: Identity, metrics: Option<SocketAddr>) -> anyhow::Result<Self> {
+    /// When nobody can be answered.
+    pub(super) fn start(guard: &Guard, identity: Identity, board: &Board) -> anyhow::Result<Self> {
         let state = Arc::new(Mutex::new(State {
             version: env!("CARGO_PKG_VERSION"),
             identity,
@@ -89,12 +104,17 @@ impl Publisher {
             snapshot: guard.snapshot(),
             notices: VecDeque::new(),
         }));
-        let metrics = metrics.map(|address| Metrics::start(address, &state)).transpose()?;
         let told = Arc::clone(&state);
         let tell = move || serde_json::to_string(&*lock(&told)).expect("numbers and text are JSON") + "\n";
         let answers = guard.claim_socket().and_then(|socket| Answers::start(socket, tell));
         let answers = answers.context("could not answer `ackgate status`")?;
-        Ok(Self { state, start: ackgate_linux::now(), _answers: answers, _metrics: metrics })
+        board.guards().push(Arc::clone(&state));
+        Ok(Self { state, start: ackgate_linux::now(), board: board.clone(), _answers: answers })
+    }
+
+    /// The guard goes by other settings from now on.
+    pub(super) fn rename(&self, identity: Identity) {
+        lock(&self.state).identity = identity;
     }
 
     /// How things stand now.
@@ -109,34 +129,45 @@ impl Publisher {
     }
 }
 
-/// The statistics, read when they are asked for.
-struct Statistics(Shared);
-
-impl fmt::Debug for Statistics {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Statistics")
+impl Drop for Publisher {
+    fn drop(&mut self) {
+        self.board.guards().retain(|state| !Arc::ptr_eq(state, &self.state));
     }
 }
 
+/// The statistics, read when they are asked for.
+#[derive(Debug)]
+struct Statistics(Board);
+
 impl Collector for Statistics {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
-        let snapshot = lock(&self.0).snapshot;
+        let states = self.0.states();
+        let mut about = encoder.encode_descriptor("build", "The guard and its version", None, MetricType::Info)?;
+        for (identity, _) in &states {
+            let Identity { device, guard, hold, .. } = identity;
+            let version = env!("CARGO_PKG_VERSION");
+            about.encode_info(&[
+                ("device", device.as_str()),
+                ("version", version),
+                ("guard", guard.as_str()),
+                ("hold", hold.as_str()),
+            ])?;
+        }
         for statistic in STATISTICS {
-            let value = (statistic.read)(&snapshot);
+            let kind = match statistic.kind {
+                Kind::Counter => MetricType::Counter,
+                Kind::Gauge => MetricType::Gauge,
+            };
             // The format ends the sentence itself.
             let help = statistic.help.trim_end_matches('.');
-            match statistic.kind {
-                Kind::Counter => {
-                    let metric = ConstCounter::new(value);
-                    let descriptor =
-                        encoder.encode_descriptor(statistic.name, help, None, EncodeMetric::metric_type(&metric))?;
-                    metric.encode(descriptor)?;
-                }
-                Kind::Gauge => {
-                    let metric = ConstGauge::new(i64::try_from(value).unwrap_or(i64::MAX));
-                    let descriptor =
-                        encoder.encode_descriptor(statistic.name, help, None, EncodeMetric::metric_type(&metric))?;
-                    metric.encode(descriptor)?;
+            let mut metric = encoder.encode_descriptor(statistic.name, help, None, kind)?;
+            for (identity, snapshot) in &states {
+                let labels = [("device", identity.device.as_str())];
+                let one = metric.encode_family(&labels)?;
+                let value = (statistic.read)(snapshot);
+                match statistic.kind {
+                    Kind::Counter => ConstCounter::new(value).encode(one)?,
+                    Kind::Gauge => ConstGauge::new(i64::try_from(value).unwrap_or(i64::MAX)).encode(one)?,
                 }
             }
         }
@@ -144,24 +175,23 @@ impl Collector for Statistics {
     }
 }
 
-/// The metrics' HTTP server.
-struct Metrics {
+/// The metrics' HTTP server; it serves as long as it lives.
+pub(super) struct Metrics {
     server: Arc<Server>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Metrics {
-    fn start(address: SocketAddr, state: &Shared) -> anyhow::Result<Self> {
+    /// Serves those of all guards of the board.
+    ///
+    /// # Errors
+    /// When the address cannot be had.
+    pub(super) fn start(address: SocketAddr, board: &Board) -> anyhow::Result<Self> {
         let server = Server::http(address)
             .map_err(|error| Refused(anyhow::anyhow!("could not listen for metrics on {address}: {error}")))?;
         let server = Arc::new(server);
-        let identity = lock(state).identity.clone();
-        let labels = [("device".into(), identity.device.clone().into())];
-        let mut registry = Registry::with_prefix_and_labels("ackgate", labels.into_iter());
-        let about =
-            vec![("version", env!("CARGO_PKG_VERSION").to_owned()), ("guard", identity.guard), ("hold", identity.hold)];
-        registry.register("build", "The guard and its version", Info::new(about));
-        registry.register_collector(Box::new(Statistics(Arc::clone(state))));
+        let mut registry = Registry::with_prefix("ackgate");
+        registry.register_collector(Box::new(Statistics(board.clone())));
         let ours = Arc::clone(&server);
         let serve = move || {
             for request in ours.incoming_requests() {

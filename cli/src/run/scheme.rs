@@ -9,9 +9,10 @@ use ackgate_control::resend::{self, Resend};
 use ackgate_control::shaper::Shaper;
 use ackgate_control::units::Span;
 use ackgate_sim::scenario::{Assignment, Document};
-use ackgate_sim::settings;
+use ackgate_sim::settings as parameters;
 
-use super::{Arguments, Buffer, Place, name, refuse};
+use super::settings::{Buffer, Settings};
+use super::{Place, refuse};
 
 /// A scheme that needs no fast path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,15 +45,15 @@ impl Scheme {
 }
 
 /// The longest time that the host holds a frame.
-pub(super) fn max_hold(arguments: &Arguments) -> Span {
-    arguments.max_hold.map_or(MAX_HOLD, |hold| u64::try_from(hold.as_nanos()).map_or(Span(u64::MAX), Span))
+pub(super) fn max_hold(settings: &Settings) -> Span {
+    settings.max_hold.map_or(MAX_HOLD, |hold| u64::try_from(hold.as_nanos()).map_or(Span(u64::MAX), Span))
 }
 
 /// The scheme as the arguments want it.
-pub(super) fn policy(scheme: Scheme, arguments: &Arguments, place: &Place) -> anyhow::Result<Box<dyn policy::Policy>> {
-    let guard = name(arguments.guard);
-    let Some(table) = scheme.table() else { return resend(arguments) };
-    if arguments.rto_floor.is_some() {
+pub(super) fn policy(scheme: Scheme, settings: &Settings, place: &Place) -> anyhow::Result<Box<dyn policy::Policy>> {
+    let guard = settings.guard_name();
+    let Some(table) = scheme.table() else { return resend(settings) };
+    if settings.rto_floor.is_some() {
         return Err(refuse(format!("--rto-floor is for rto, not for {guard}")));
     }
     let mut document = Document::parse("the defaults", "")?;
@@ -61,19 +62,19 @@ pub(super) fn policy(scheme: Scheme, arguments: &Arguments, place: &Place) -> an
     if let Some(mbps) = place.rate_mbps {
         set("--rate", "network.rate", format!("{mbps}mbit"))?;
     }
-    if let Buffer::Bytes(bytes) = arguments.buffer {
+    if let Buffer::Bytes(bytes) = settings.buffer {
         set("--buffer", "switch.buffer", format!("{bytes}B"))?;
     }
     if scheme == Scheme::Hwatch {
-        let rtt = arguments.rtt.map_or(500_000, |rtt| rtt.as_nanos());
+        let rtt = settings.rtt.map_or(500_000, |rtt| rtt.as_nanos());
         set("--rtt", "network.rtt", format!("{rtt}ns"))?;
-        if arguments.max_hold.is_some() {
-            set("--max-hold", "hwatch.max_hold", format!("{}ns", max_hold(arguments).0))?;
+        if settings.max_hold.is_some() {
+            set("--max-hold", "hwatch.max_hold", format!("{}ns", max_hold(settings).0))?;
         }
-    } else if arguments.rtt.is_some() {
+    } else if settings.rtt.is_some() {
         return Err(refuse(format!("--rtt is for hwatch, not for {guard}")));
     }
-    for change in &arguments.changes {
+    for change in &settings.changes {
         let change = Assignment::parse("--set", change)?;
         if change.key.split_once('.').is_none_or(|(head, _)| head != table) {
             return Err(refuse(format!(
@@ -91,29 +92,29 @@ pub(super) fn policy(scheme: Scheme, arguments: &Arguments, place: &Place) -> an
     };
     match scheme {
         Scheme::Ictcp | Scheme::Hwatch => known(place.rate_mbps.is_some(), "rate", "--rate")?,
-        Scheme::PacLetter => known(arguments.buffer != Buffer::Auto, "threshold", "--buffer")?,
+        Scheme::PacLetter => known(settings.buffer != Buffer::Auto, "threshold", "--buffer")?,
         Scheme::Shaper | Scheme::Rto => {}
     }
     let scenario = document.scenario()?;
     let senseless = |problem: &dyn std::fmt::Display| refuse(format!("{guard}: {problem}"));
     Ok(match scheme {
-        Scheme::PacLetter => Box::new(Letter::new(settings::letter(&scenario)).map_err(|e| senseless(&e))?),
-        Scheme::Ictcp => Box::new(Ictcp::new(settings::ictcp(&scenario)).map_err(|e| senseless(&e))?),
-        Scheme::Shaper => Box::new(Shaper::new(settings::shaper(&scenario)).map_err(|e| senseless(&e))?),
+        Scheme::PacLetter => Box::new(Letter::new(parameters::letter(&scenario)).map_err(|e| senseless(&e))?),
+        Scheme::Ictcp => Box::new(Ictcp::new(parameters::ictcp(&scenario)).map_err(|e| senseless(&e))?),
+        Scheme::Shaper => Box::new(Shaper::new(parameters::shaper(&scenario)).map_err(|e| senseless(&e))?),
         // Hosts must not send their probes in step.
         Scheme::Hwatch => {
-            Box::new(HWatch::new(settings::hwatch(&scenario, std::process::id())).map_err(|e| senseless(&e))?)
+            Box::new(HWatch::new(parameters::hwatch(&scenario, std::process::id())).map_err(|e| senseless(&e))?)
         }
-        Scheme::Rto => return resend(arguments),
+        Scheme::Rto => return resend(settings),
     })
 }
 
 /// The timers beside TCP's.
-fn resend(arguments: &Arguments) -> anyhow::Result<Box<dyn policy::Policy>> {
+fn resend(settings: &Settings) -> anyhow::Result<Box<dyn policy::Policy>> {
     let given = [
-        ("--set", !arguments.changes.is_empty()),
-        ("--rtt", arguments.rtt.is_some()),
-        ("--max-hold", arguments.max_hold.is_some()),
+        ("--set", !settings.changes.is_empty()),
+        ("--rtt", settings.rtt.is_some()),
+        ("--max-hold", settings.max_hold.is_some()),
     ];
     if let Some((option, _)) = given.iter().find(|(_, given)| *given) {
         return Err(refuse(format!("{option} is not for rto, which holds nothing")));
@@ -121,6 +122,6 @@ fn resend(arguments: &Arguments) -> anyhow::Result<Box<dyn policy::Policy>> {
     // Hosts must not time out in step.
     let mut config = resend::Config { seed: std::process::id().into(), ..resend::Config::default() };
     config.rto.floor =
-        arguments.rto_floor.map_or(RTO_FLOOR, |floor| u64::try_from(floor.as_nanos()).map_or(Span(u64::MAX), Span));
+        settings.rto_floor.map_or(RTO_FLOOR, |floor| u64::try_from(floor.as_nanos()).map_or(Span(u64::MAX), Span));
     Ok(Box::new(Resend::new(config).map_err(|problem| refuse(format!("rto: {problem}")))?))
 }

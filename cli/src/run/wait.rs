@@ -2,42 +2,53 @@
 
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
 
 use ackgate_linux::{Error, Guard, Options};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
-use super::service;
-use crate::output;
+/// Time between two looks.
+const PAUSE: Duration = Duration::from_millis(200);
+/// Time between two signs of life meanwhile.
+const WORD: Duration = Duration::from_secs(1);
 
-/// Time between two looks, ms.
-const PAUSE_MS: u16 = 200;
-
-/// Starts a guard as soon as the interface is there and up; `None` when `stop` becomes readable before.
+/// Starts a guard as soon as the interface is there and up; `None` when `stop` becomes readable before. As long as it is not,
+/// `waiting` is called about once a second, always with the same text.
 ///
 /// # Errors
 /// When it cannot be guarded for another reason.
-pub(super) fn start(options: &Options, stop: &UnixStream) -> anyhow::Result<Option<Guard>> {
-    let mut told = false;
+pub(super) fn start(
+    options: &Options,
+    stop: &UnixStream,
+    mut waiting: impl FnMut(&str),
+) -> anyhow::Result<Option<Guard>> {
+    let mut told: Option<Instant> = None;
     loop {
         match Guard::start(options.clone()) {
             Ok(guard) => return Ok(Some(guard)),
             Err(Error::NoSuchDevice(device) | Error::Down(device)) => {
-                if !told {
-                    let text = format!("waiting for `{device}` to be there and up");
-                    output::say(&text);
-                    service::ready(&text);
-                    told = true;
+                if told.is_none_or(|told| told.elapsed() >= WORD) {
+                    waiting(&format!("waiting for `{device}` to be there and up"));
+                    told = Some(Instant::now());
                 }
-                service::alive();
             }
             Err(error) => return Err(error.into()),
         }
-        let mut fds = [PollFd::new(stop.as_fd(), PollFlags::POLLIN)];
-        match poll(&mut fds, PollTimeout::from(PAUSE_MS)) {
-            Ok(0) | Err(Errno::EINTR) => {}
-            Ok(_) => return Ok(None),
-            Err(errno) => return Err(errno.into()),
+        if readable(stop, PAUSE)? {
+            return Ok(None);
         }
+    }
+}
+
+/// Waits for that long, or until a descriptor is readable; says whether it is.
+///
+/// # Errors
+/// When the system cannot wait.
+pub(super) fn readable(stop: &UnixStream, wait: Duration) -> anyhow::Result<bool> {
+    let mut fds = [PollFd::new(stop.as_fd(), PollFlags::POLLIN)];
+    match poll(&mut fds, PollTimeout::try_from(wait).unwrap_or(PollTimeout::MAX)) {
+        Err(Errno::EINTR) => Ok(false),
+        count => Ok(count? > 0),
     }
 }

@@ -68,6 +68,34 @@ struct {
 	__uint(max_entries, RING_BYTES);
 } ring SEC(".maps");
 
+/* Which connections are to be left alone: bits of SELECT_*, 0 where there are no rules. A constant to the verifier. */
+const volatile __u32 selection;
+
+/* What the rules say of a peer's address (the bits of all prefixes that it lies in), and of a port at either end. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LPM_TRIE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, MAX_RULES);
+	__type(key, struct peer_prefix);
+	__type(value, __u32);
+} peer_rules SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 65536);
+	__type(key, __u16);
+	__type(value, __u32);
+} port_rules SEC(".maps");
+
+/* Connections that are left alone, so that each is decided on and counted once. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, MAX_FLOWS);
+	__type(key, struct flow_key);
+	__type(value, __u8);
+} left_alone SEC(".maps");
+
 struct small_record {
 	struct held held;
 	__u8 frame[SMALL_FRAME];
@@ -138,6 +166,36 @@ SUBPROGRAM int remember(const struct flow_key *key)
 	return id;
 }
 
+/* Whether the rules leave a connection alone that is not guarded yet; a SYN begins one that is decided on anew. */
+SUBPROGRAM int leave_alone(const struct flow_key *key, int fresh)
+{
+	struct peer_prefix peer = { .length = 128 };
+	struct flow_key own;
+	__u32 *found, said = 0;
+	__u8 yes = 1;
+
+	if (!key)
+		return 0;
+	own = *key;
+	if (!fresh && bpf_map_lookup_elem(&left_alone, &own))
+		return 1;
+	__builtin_memcpy(peer.address, own.remote, sizeof(peer.address));
+	found = bpf_map_lookup_elem(&peer_rules, &peer);
+	said |= found ? *found : 0;
+	found = bpf_map_lookup_elem(&port_rules, &own.local_port);
+	said |= found ? *found : 0;
+	found = bpf_map_lookup_elem(&port_rules, &own.remote_port);
+	said |= found ? *found : 0;
+	if (!(said & SELECT_EXCLUDE) && (said & SELECT_INCLUDE || !(selection & SELECT_INCLUDE))) {
+		if (fresh)
+			bpf_map_delete_elem(&left_alone, &own);
+		return 0;
+	}
+	if (bpf_map_update_elem(&left_alone, &own, &yes, BPF_NOEXIST) == 0)
+		add64(&books.excluded, 1);
+	return 1;
+}
+
 static __always_inline struct flow *find_flow(const struct packet *packet, bool ingress, __u32 *id)
 {
 	__u32 *known = bpf_map_lookup_elem(&flow_ids, &packet->key);
@@ -146,6 +204,8 @@ static __always_inline struct flow *find_flow(const struct packet *packet, bool 
 		*id = *known;
 	} else {
 		if (!opens(&packet->segment, ingress))
+			return NULL;
+		if (selection && leave_alone(&packet->key, packet->segment.flags & SYN))
 			return NULL;
 		*id = remember(&packet->key);
 	}

@@ -49,6 +49,24 @@ struct books {
 	__u64 authenticated;
 	/* Segments that would have been held, had anything been taken. */
 	__u64 would_hold;
+	/* Connections that the rules leave alone. */
+	__u64 excluded;
+};
+
+/* What rules say of a connection. */
+enum select {
+	SELECT_EXCLUDE = 1,
+	/* As a bit of `selection`: only what is included is guarded. */
+	SELECT_INCLUDE = 2,
+};
+
+/* Prefixes that rules can name. */
+#define MAX_RULES 65536
+
+/* A peer's address as in struct flow_key, of which the first `length` bits count. */
+struct peer_prefix {
+	__u32 length;
+	__u8 address[16];
 };
 
 /* How a held frame is taken off the wire (settings.take). */

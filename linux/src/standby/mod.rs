@@ -85,6 +85,14 @@ impl Standby {
         self.rescuer(shared).hand_back();
     }
 
+    /// From now on it goes by other settings.
+    pub(crate) fn change(&mut self, rules: Rules, shared: &Shared) {
+        self.rules = rules;
+        self.process = None;
+        self.vault.end();
+        self.replace(shared);
+    }
+
     /// Starts the process again if it is gone.
     pub(crate) fn replace(&mut self, shared: &Shared) {
         let gone =

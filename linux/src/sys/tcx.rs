@@ -28,6 +28,13 @@ pub(crate) fn link(program: BorrowedFd<'_>, ifindex: i32, side: Side) -> io::Res
     owned(fd)
 }
 
+/// Puts another program in the place of a link's.
+pub(crate) fn update(link: BorrowedFd<'_>, program: BorrowedFd<'_>) -> io::Result<()> {
+    // SAFETY: plain integers; without options.
+    let result = unsafe { libbpf_sys::bpf_link_update(link.as_raw_fd(), program.as_raw_fd(), std::ptr::null()) };
+    if result < 0 { Err(io::Error::from_raw_os_error(-result)) } else { Ok(()) }
+}
+
 /// Kernel ids of the programs on a hook, in the order in which they run.
 pub(crate) fn programs(ifindex: i32, side: Side) -> io::Result<Vec<u32>> {
     let mut ids = [0_u32; MOST];

@@ -1,0 +1,312 @@
+//! What can be set of a device's guard: the options of `ackgate run`, and the keys of a device in a file of settings.
+
+use std::time::Duration;
+
+use ackgate_control::pac::{self, Config};
+use ackgate_control::units::Span;
+use ackgate_linux::{Options, Rule, Selection, attach, hold};
+use clap::{Args, ValueEnum};
+
+use super::place::Place;
+use super::refuse;
+use super::scheme::Scheme;
+use crate::units::{parse_bytes, parse_rate, parse_time};
+
+/// What decides when an ACK may leave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Policy {
+    /// Proactive ACK Control; requests on kept connections wait like ACKs.
+    Pac,
+    /// Proactive ACK Control of ACKs alone, as the paper describes it.
+    PacPublished,
+    /// Exact credit: PAC's gate, with what senders may send told by the window instead of estimated.
+    Credit,
+    /// The window half of exact credit alone: nothing is held.
+    WindowOnly,
+    /// Requests and handshakes wait; ACKs are counted, but never wait.
+    RequestsOnly,
+    /// PAC to the letter: Algorithm 1 and Eq. 2 to 6, nothing else. In user space, as those below.
+    PacLetter,
+    /// ICTCP: windows by the bandwidth that is left (needs --rate where the link tells none).
+    Ictcp,
+    /// ACKs leave at a constant rate (PAC §II-D).
+    Shaper,
+    /// HWatch: probes before a SYN, windows by their marks. Run it at the other hosts as well.
+    Hwatch,
+    /// Fine-grained timeouts beside TCP's: the first unacknowledged segment is sent again. On sending hosts.
+    Rto,
+}
+
+/// What runs a policy.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Runner {
+    /// The fast path.
+    Gate(pac::Guard),
+    /// The generic host.
+    Host(Scheme),
+}
+
+impl Policy {
+    pub(super) const fn runner(self) -> Runner {
+        match self {
+            Self::Pac => Runner::Gate(pac::Guard::Pac),
+            Self::PacPublished => Runner::Gate(pac::Guard::PacPublished),
+            Self::Credit => Runner::Gate(pac::Guard::Credit),
+            Self::WindowOnly => Runner::Gate(pac::Guard::WindowOnly),
+            Self::RequestsOnly => Runner::Gate(pac::Guard::RequestsOnly),
+            Self::PacLetter => Runner::Host(Scheme::PacLetter),
+            Self::Ictcp => Runner::Host(Scheme::Ictcp),
+            Self::Shaper => Runner::Host(Scheme::Shaper),
+            Self::Hwatch => Runner::Host(Scheme::Hwatch),
+            Self::Rto => Runner::Host(Scheme::Rto),
+        }
+    }
+}
+
+/// The switch port's buffer, or the wish to do without knowing it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Buffer {
+    Auto,
+    Bytes(u64),
+}
+
+impl Buffer {
+    /// The most that `auto` ever puts in flight.
+    const AUTO_CAP: u64 = 4 << 20;
+
+    pub(super) fn parse(text: &str) -> Result<Self, String> {
+        if text == "auto" {
+            Ok(Self::Auto)
+        } else {
+            parse_bytes(text).map(Self::Bytes).map_err(|error| error.to_string())
+        }
+    }
+
+    pub(super) const fn bytes(self) -> u64 {
+        match self {
+            Self::Auto => Self::AUTO_CAP,
+            Self::Bytes(bytes) => bytes,
+        }
+    }
+}
+
+/// For how long to step aside at first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum StepAside {
+    Never,
+    For(Duration),
+}
+
+impl StepAside {
+    pub(super) fn parse(text: &str) -> Result<Self, String> {
+        if text == "never" {
+            return Ok(Self::Never);
+        }
+        match parse_time(text) {
+            Ok(time) if time >= Duration::from_secs(1) => Ok(Self::For(time)),
+            Ok(_) => Err("less than 1s is no time to see whether it is better without".into()),
+            Err(error) => Err(format!("{error}, or `never`")),
+        }
+    }
+
+    /// As the guard wants it.
+    pub(super) fn span(self) -> Option<Span> {
+        match self {
+            Self::Never => None,
+            Self::For(time) => Some(u64::try_from(time.as_nanos()).map_or(Span(u64::MAX), Span)),
+        }
+    }
+}
+
+/// How held ACKs leave the kernel's path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum HoldChoice {
+    /// The cheapest that this host supports.
+    Auto,
+    /// Copied to a BPF ring buffer.
+    Ring,
+    /// Redirected to a virtual device that the daemon reads.
+    Redirect,
+    /// Left in the kernel, in a netfilter queue (needs iptables).
+    Nfqueue,
+}
+
+/// How the programs are attached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum AttachChoice {
+    /// tcx where the kernel has it, else clsact.
+    Auto,
+    /// tcx links (Linux 6.6).
+    Tcx,
+    /// Filters on a clsact qdisc.
+    Clsact,
+}
+
+impl AttachChoice {
+    pub(crate) const fn choice(self) -> attach::Choice {
+        match self {
+            Self::Auto => attach::Choice::Auto,
+            Self::Tcx => attach::Choice::Tcx,
+            Self::Clsact => attach::Choice::Clsact,
+        }
+    }
+}
+
+/// How long exact credit steps aside at first.
+const USUAL_PAUSE: Duration = Duration::from_secs(30);
+
+/// Settings of a device's guard.
+#[derive(Args, Clone, Debug, PartialEq, Eq)]
+pub(super) struct Settings {
+    /// Buffer of the switch port in front of this host, in bytes or for example 96KB; `auto` searches for the smallest
+    /// budget that keeps the link busy.
+    #[arg(long, value_name = "SIZE", value_parser = Buffer::parse, overrides_with = "buffer", default_value = "auto")]
+    pub(super) buffer: Buffer,
+
+    /// Rate of that port, for example 1gbit: tells how long bytes may still be queued there before they count as lost.
+    /// Without it: the rate of the interface's link, where there is one.
+    #[arg(long, value_name = "RATE", value_parser = parse_rate)]
+    pub(super) rate: Option<u64>,
+
+    /// Leave no ACK out. Exact credit does not send those that the next one makes superfluous.
+    #[arg(long)]
+    pub(super) every_ack: bool,
+
+    /// Longest time that an ACK is held. Keep it below the senders' least retransmission timeout (200ms on Linux).
+    /// Without it: 150ms.
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    pub(super) max_hold: Option<Duration>,
+
+    /// Segments that a sender puts in flight on a new connection.
+    #[arg(long, value_name = "SEGMENTS", default_value_t = 10)]
+    pub(super) initial_window: u32,
+
+    /// Budget to collect before held ACKs are released; 0 releases each as soon as it may leave, which costs more CPU.
+    /// Without it: a sixteenth of the buffer.
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
+    pub(super) batch: Option<u64>,
+
+    /// What decides when an ACK may leave.
+    #[arg(long, value_enum, default_value = "credit", overrides_with = "guard")]
+    pub(super) guard: Policy,
+
+    /// A parameter of pac-letter, ictcp, shaper or hwatch, as in a scenario: ictcp.gamma2=0.15 (`ackgate sim keys` lists them).
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub(super) changes: Vec<String>,
+
+    /// Base round-trip time of the paths, for hwatch: its probes go out in half of it, before each SYN. Without it: 500us.
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    pub(super) rtt: Option<Duration>,
+
+    /// The least timeout, for rto. Without it: 2ms.
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    pub(super) rto_floor: Option<Duration>,
+
+    /// How held ACKs leave the kernel's path.
+    #[arg(long, value_enum, default_value = "auto")]
+    pub(super) hold: HoldChoice,
+
+    /// How the BPF programs are attached to the interface.
+    #[arg(long, value_enum, default_value = "auto")]
+    pub(super) attach: AttachChoice,
+
+    /// When guarding seems to do harm, step aside for this long at first, longer each time that it recurs; `never` to guard on.
+    /// Without it: 30s for exact credit, never for the others, which are for comparison.
+    #[arg(long, value_name = "TIME", value_parser = StepAside::parse)]
+    pub(super) step_aside: Option<StepAside>,
+
+    /// Only look: account and decide as ever, but hold, leave out and rewrite nothing; say at the end whether guarding would
+    /// help.
+    #[arg(long, conflicts_with_all = ["hold", "batch"])]
+    pub(super) observe: bool,
+
+    /// Have the kernel measure the BPF programs' run time per packet, which itself costs a little.
+    #[arg(long)]
+    pub(super) bpf_stats: bool,
+
+    /// Frames held at once at most; what comes beyond passes. Small for trying what then happens.
+    #[arg(long, value_name = "FRAMES", value_parser = clap::value_parser!(u32).range(1..), hide = true)]
+    pub(super) max_held: Option<u32>,
+
+    /// Leave these connections alone: by the peer's address (10.0.0.0/8, fd00::/8), or by a port at either end ("port 22",
+    /// "port 8000-8080"). May be given several times.
+    #[arg(long, value_name = "RULE")]
+    pub(super) exclude: Vec<Rule>,
+
+    /// Guard only connections that one of these rules matches. May be given several times.
+    #[arg(long, value_name = "RULE")]
+    pub(super) include: Vec<Rule>,
+}
+
+impl Settings {
+    /// What the fast path is to do at a place.
+    ///
+    /// # Errors
+    /// When the settings make no sense together.
+    pub(super) fn options(&self, place: &Place, guard: pac::Guard) -> anyhow::Result<Options> {
+        if !self.changes.is_empty() || self.rtt.is_some() || self.rto_floor.is_some() {
+            return Err(refuse(format!(
+                "--set, --rtt and --rto-floor are for guards in user space (pac-letter, ictcp, shaper, hwatch, rto), not for {}",
+                self.guard_name()
+            )));
+        }
+        let buffer = self.buffer.bytes();
+        let defaults = Config::of(guard, buffer);
+        let max_hold =
+            self.max_hold.map_or(defaults.max_hold, |hold| u64::try_from(hold.as_nanos()).map_or(Span(u64::MAX), Span));
+        let mut options = Options::new(&place.device, buffer);
+        options.pac = Config {
+            max_hold,
+            own_timer: lowered_timer(),
+            initial_window: self.initial_window,
+            rate_mbps: place.rate_mbps.unwrap_or(0),
+            auto: self.buffer == Buffer::Auto,
+            thin_acks: defaults.thin_acks && !self.every_ack,
+            max_held: self.max_held.unwrap_or(defaults.max_held),
+            ..defaults
+        };
+        options.pac.validate().map_err(|error| refuse(error.to_string()))?;
+        if let (Some(rate), Buffer::Bytes(_)) = (self.rate, self.buffer) {
+            let drain = ackgate_control::units::Rate(rate).time_for(buffer);
+            if max_hold < drain {
+                return Err(refuse(format!(
+                    "--max-hold {max_hold} is shorter than the {drain} that the port takes to send its buffer of {} bytes; ACKs \
+                     would be released into a full buffer",
+                    buffer
+                )));
+            }
+        }
+        if let Some(batch) = self.batch {
+            if batch > buffer / 2 {
+                return Err(refuse(format!("--batch {batch} is more than half the buffer of {} bytes", buffer)));
+            }
+            options.batch = Some(batch);
+        }
+        options.hold = match self.hold {
+            HoldChoice::Auto => hold::Choice::Auto,
+            HoldChoice::Ring => hold::Choice::Ring,
+            HoldChoice::Redirect => hold::Choice::Redirect,
+            HoldChoice::Nfqueue => hold::Choice::NfQueue,
+        };
+        options.attach = self.attach.choice();
+        options.bpf_stats = self.bpf_stats;
+        let usual = if self.guard == Policy::Credit { StepAside::For(USUAL_PAUSE) } else { StepAside::Never };
+        options.step_aside = self.step_aside.unwrap_or(usual).span();
+        options.observe = self.observe;
+        options.selection = Selection { exclude: self.exclude.clone(), include: self.include.clone() };
+        Ok(options)
+    }
+
+    /// What `guard` is called.
+    pub(super) fn guard_name(&self) -> String {
+        self.guard.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+    }
+}
+
+/// The least retransmission timeout of this host's TCP where the sysctl has lowered it from the usual 200 ms; routes and sockets may
+/// set others, which show when they fire.
+fn lowered_timer() -> Span {
+    const USUAL: Duration = Duration::from_millis(200);
+    let lowered = ackgate_linux::rto::sysctl().filter(|&floor| floor < USUAL);
+    lowered.map_or(Span::ZERO, |floor| Span(u64::try_from(floor.as_nanos()).unwrap_or(u64::MAX)))
+}
