@@ -244,7 +244,7 @@ mod tests {
                 &format!("{device}max-hld = '1ms'\n"),
                 "key `device.0.max-hld`: unknown key `max-hld`; did you mean `max-hold`?",
             ),
-            (&format!("{device}colour = 'red'\n"), "unknown key `colour`; a device has attach, batch"),
+            (&format!("{device}xyzzy = 1\n"), "unknown key `xyzzy`; a device has attach, batch"),
             (&format!("{device}dev = 'eth1'\n"), "unknown key `dev`"),
             (&format!("{device}every-ack = 'yes'\n"), "key `device.0.every-ack`: is on or off"),
             (&format!("{device}exclude = 'port 22'\n"), "is a list"),
