@@ -43,10 +43,10 @@ fn a_file_is_checked_with_line_and_key() {
     assert!(fine.status.success(), "{fine:?}");
     let said = String::from_utf8(fine.stdout).unwrap();
     assert_eq!(said, "credit on eth7: buffer 96000 bytes, rate 1000 Mb/s\nmetrics at http://127.0.0.1:9477/metrics\n");
-    let wrong = check("[[device]]\nname = 'eth7'\n\nmax-hld = '50ms'\n");
+    let wrong = check("[[device]]\nname = 'eth7'\n\nmax-holt = '50ms'\n");
     assert_eq!(wrong.status.code(), Some(2), "{wrong:?}");
     let said = String::from_utf8(wrong.stderr).unwrap();
-    let at = format!("{}:4: key `device.0.max-hld`: unknown key `max-hld`; did you mean `max-hold`?", file.display());
+    let at = format!("{}:4: key `device.0.max-holt`: unknown key `max-holt`; did you mean `max-hold`?", file.display());
     assert!(said.contains(&at), "{said}");
     let run = ackgate(&["run", "--config"]).arg(&file).output().unwrap();
     assert_eq!((run.status.code(), String::from_utf8(run.stderr).unwrap()), (Some(2), said));

@@ -241,8 +241,8 @@ mod tests {
             (&format!("{device}{device}"), "guard.toml:4: key `device.1.name`: `eth0` is there twice"),
             (&format!("{device}rate = '1gbps'\n"), "guard.toml:3: key `device.0.rate`: invalid value '1gbps'"),
             (
-                &format!("{device}max-hld = '1ms'\n"),
-                "key `device.0.max-hld`: unknown key `max-hld`; did you mean `max-hold`?",
+                &format!("{device}max-holt = '1ms'\n"),
+                "key `device.0.max-holt`: unknown key `max-holt`; did you mean `max-hold`?",
             ),
             (&format!("{device}xyzzy = 1\n"), "unknown key `xyzzy`; a device has attach, batch"),
             (&format!("{device}dev = 'eth1'\n"), "unknown key `dev`"),
