@@ -97,7 +97,7 @@ impl Testbed {
         let name = |part: &str| format!("{}-{id}-{part}", registry::PREFIX);
         let mut namespaces = vec![name("recv"), name("switch")];
         namespaces.extend((0..spec.hosts).map(|k| name(&format!("s{k}"))));
-        let entry = Entry { id, owner, namespaces, device: RECEIVER_DEVICE.into(), first: !namespace::any_kept() };
+        let entry = Entry { id, owner, namespaces, device: RECEIVER_DEVICE.into() };
         registry::record(&entry)?;
         // From here on dropping it removes whatever is there.
         let mut testbed = Self { spec, entry, leave: false, delay: None };

@@ -16,12 +16,10 @@ pub(super) fn any_kept() -> bool {
     mounts.lines().any(|mount| mount.split(' ').nth(4) == Some(KEPT))
 }
 
-/// Leaves the folder of kept namespaces as it was before the first one, if none is left.
-pub(super) fn unmount_when_empty() {
-    if std::fs::read_dir(KEPT).is_ok_and(|mut left| left.next().is_none()) {
-        // Whoever keeps one in this very moment keeps the mount, too: then it is busy.
-        let _ = umount2(KEPT, MntFlags::empty());
-    }
+/// Leaves the folder of kept namespaces as it was before the first one, if none is left; says whether it did.
+pub(super) fn unmount_when_empty() -> bool {
+    // Whoever keeps one in this very moment keeps the mount, too: then it is busy.
+    std::fs::read_dir(KEPT).is_ok_and(|mut left| left.next().is_none()) && umount2(KEPT, MntFlags::empty()).is_ok()
 }
 
 /// A network namespace that exists.

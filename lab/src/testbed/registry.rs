@@ -14,6 +14,8 @@ use super::tools::{TestbedError, ip};
 /// Every namespace of the lab is called this, a dash, and more.
 pub(super) const PREFIX: &str = "ackgate";
 const DIRECTORY: &str = "/run/ackgate-lab";
+/// Is there while the folder of kept namespaces is a mount point because of the lab.
+const MOUNTED: &str = "/run/ackgate-lab/mounted";
 
 /// One testbed as its file tells.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,9 +28,6 @@ pub struct Entry {
     pub namespaces: Vec<String>,
     /// Device of the receiver that a guard guards.
     pub device: String,
-    /// No namespaces were kept by name before, and the folder for them not mounted.
-    #[serde(default)]
-    pub first: bool,
 }
 
 /// A process, safe against a reused pid.
@@ -143,7 +142,9 @@ pub(super) fn record(entry: &Entry) -> Result<(), TestbedError> {
         io::ErrorKind::AlreadyExists => TestbedError::Exists(entry.id.clone()),
         _ => told(source),
     })?;
-    serde_json::to_writer(file, entry).map_err(|e| told(e.into()))
+    serde_json::to_writer(file, entry).map_err(|e| told(e.into()))?;
+    // The first namespace that is kept by name makes the folder one; several testbeds may stand, and the last undoes it.
+    if namespace::any_kept() { Ok(()) } else { fs::write(MOUNTED, "").map_err(told) }
 }
 
 /// Every testbed that is written down. Files that cannot be read are passed over.
@@ -169,8 +170,9 @@ pub(super) fn remove(entry: &Entry) -> Result<(), TestbedError> {
             ip(&["netns", "del", name])?;
         }
     }
-    if entry.first {
-        namespace::unmount_when_empty();
+    if fs::exists(MOUNTED).unwrap_or(false) && namespace::unmount_when_empty() {
+        // Another testbed's end may have removed it meanwhile.
+        let _ = fs::remove_file(MOUNTED);
     }
     fs::remove_file(path(&entry.id))
         .map_err(|source| TestbedError::Io { what: "removing the testbed's record".into(), source })
