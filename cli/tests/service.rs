@@ -37,10 +37,15 @@ fn as_unit(unit_name: &str) -> Command {
     let capabilities =
         settings(unit_name, "CapabilityBoundingSet")[0].to_lowercase().replace("cap_", "+").replace(' ', ",");
     let shows_tun = settings(unit_name, "PrivateDevices") != ["yes"];
-    let hide = if shows_tun { "true" } else { "if [ -d /dev/net ]; then mount -t tmpfs none /dev/net; fi" };
+    let hide = if shows_tun {
+        "true"
+    } else {
+        "if [ -d /dev/net ]; then mount --make-rprivate /dev && mount -t tmpfs none /dev/net; fi"
+    };
     let script = format!("{hide} && exec setpriv --bounding-set '-all,{capabilities}' \"$0\" \"$@\"");
     let mut command = Command::new("unshare");
-    command.args(["--mount", "sh", "-c", &script, env!("CARGO_BIN_EXE_ackgate")]);
+    // In a changed root the root is no mount of its own, whose propagation could be changed; that of /dev can.
+    command.args(["--mount", "--propagation", "unchanged", "sh", "-c", &script, env!("CARGO_BIN_EXE_ackgate")]);
     command.stdout(Stdio::null());
     command
 }
