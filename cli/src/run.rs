@@ -28,7 +28,7 @@ use self::place::Place;
 use self::printer::{Printer, Samples};
 use self::publish::{Board, Metrics, Publisher};
 pub(crate) use self::screen::Screen;
-pub(crate) use self::settings::AttachChoice;
+pub(crate) use self::settings::{AttachChoice, guards};
 use self::settings::{Runner, Settings};
 use crate::exit::Refused;
 use crate::{output, stop};

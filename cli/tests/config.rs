@@ -4,28 +4,22 @@
 
 #![allow(clippy::unwrap_used, reason = "a panic in a test is the failure report")]
 
+mod process;
 #[path = "../../linux/tests/world/mod.rs"]
 mod world;
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, Stdio};
-use std::time::Duration;
+use std::process::Command;
 
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use nix::sys::signal::Signal;
+use process::{Process, ackgate, incast};
 use serde_json::Value;
-use world::{DEVICE, RECEIVER_V4, World};
+use world::{DEVICE, World};
 
 /// A second device of the receiver, which carries nothing.
 const QUIET: &str = "quiet0";
-
-fn ackgate(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_ackgate"));
-    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    command
-}
 
 fn ip(world: &World, arguments: &str) {
     world.receiver(|| assert!(Command::new("ip").args(arguments.split(' ')).status().unwrap().success()));
@@ -73,8 +67,7 @@ fn the_example_is_a_file_that_can_be_used() {
 
 /// A service that guards what a file names.
 struct Service {
-    child: Child,
-    lines: BufReader<ChildStdout>,
+    process: Process,
     file: PathBuf,
     _folder: tempfile::TempDir,
 }
@@ -84,25 +77,14 @@ impl Service {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("ackgate.toml");
         std::fs::write(&file, text).unwrap();
-        let mut child = world.receiver(|| ackgate(&["run", "--json", "--config"]).arg(&file).spawn()).unwrap();
-        let lines = BufReader::new(child.stdout.take().unwrap());
-        Self { child, lines, file, _folder: folder }
-    }
-
-    fn line(&mut self) -> Value {
-        let mut line = String::new();
-        self.lines.read_line(&mut line).unwrap();
-        serde_json::from_str(&line).unwrap_or_else(|error| {
-            let mut said = String::new();
-            let _ = self.child.stderr.take().map(|mut stderr| stderr.read_to_string(&mut said));
-            panic!("`{line}` is no event ({error}); it said: {said}")
-        })
+        let child = world.receiver(|| ackgate(&["run", "--json", "--config"]).arg(&file).spawn()).unwrap();
+        Self { process: Process::new(child), file, _folder: folder }
     }
 
     /// The next of these events; samples before it are fine, and nothing else.
     fn event(&mut self, event: &str, device: &str) -> Value {
         loop {
-            let line = self.line();
+            let line = self.process.line();
             assert!(line["time"].is_f64(), "{line}");
             if line["event"] == event && line["device"] == device {
                 return line;
@@ -111,47 +93,16 @@ impl Service {
         }
     }
 
-    fn signal(&self, signal: Signal) {
-        kill(Pid::from_raw(self.child.id().cast_signed()), signal).unwrap();
-    }
-
     fn reload(&self, text: &str) {
         std::fs::write(&self.file, text).unwrap();
-        self.signal(Signal::SIGHUP);
+        self.process.signal(Signal::SIGHUP);
     }
 
     /// What it said on standard error, when it has ended well.
     fn end(mut self) -> String {
-        assert!(self.child.wait().unwrap().success());
-        let mut said = String::new();
-        self.child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
-        said
+        assert!(self.process.child.wait().unwrap().success());
+        self.process.said()
     }
-}
-
-/// Four senders at once; `midway` is called when a part has arrived. Panics unless everything arrives.
-fn incast(world: &World, midway: impl FnOnce()) {
-    const BYTES: usize = 2_000_000;
-    let listener = world.receiver(|| TcpListener::bind((RECEIVER_V4, 0))).unwrap();
-    let address: SocketAddr = listener.local_addr().unwrap();
-    std::thread::scope(|scope| {
-        for _ in 0..4 {
-            let mut stream = world.sender(|| TcpStream::connect_timeout(&address, Duration::from_secs(10))).unwrap();
-            scope.spawn(move || stream.write_all(&vec![1; BYTES]).unwrap());
-        }
-        let mut streams: Vec<TcpStream> = (0..4).map(|_| listener.accept().unwrap().0).collect();
-        let mut part = vec![0; BYTES / 10];
-        streams[0].read_exact(&mut part).unwrap();
-        midway();
-        for (index, mut stream) in streams.into_iter().enumerate() {
-            let read = if index == 0 { part.len() } else { 0 };
-            scope.spawn(move || {
-                stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
-                let mut rest = Vec::new();
-                assert_eq!(stream.read_to_end(&mut rest).unwrap() + read, BYTES);
-            });
-        }
-    });
 }
 
 fn device(name: &str, settings: &str) -> String {
@@ -200,7 +151,7 @@ fn devices_come_go_and_change_without_letting_go_of_the_others() {
     let sample = service.event("sample", DEVICE);
     assert!(sample["released"].as_u64() > Some(0), "it was never taken off: {sample}");
     incast(&world, || ());
-    service.signal(Signal::SIGTERM);
+    service.process.signal(Signal::SIGTERM);
     let summary = service.event("summary", DEVICE);
     assert!(summary["connections"].as_u64() >= Some(4) && summary["rescues"] == 0, "{summary}");
     let said = service.end();
@@ -219,7 +170,7 @@ fn a_setting_that_needs_another_attachment_has_the_device_guarded_anew() {
     service.event("summary", DEVICE);
     assert_eq!(service.event("ready", DEVICE)["guard"], "pac");
     incast(&world, || ());
-    service.signal(Signal::SIGINT);
+    service.process.signal(Signal::SIGINT);
     service.event("summary", DEVICE);
     service.end();
 }
@@ -229,7 +180,8 @@ fn a_device_that_is_not_there_is_waited_for_and_one_that_is_unfit_refused() {
     let Some(world) = World::new() else { return };
     let both = device(DEVICE, "") + &device("later0", "");
     let mut service = Service::start(&world, &both);
-    let mut events: Vec<String> = (0..2).map(|_| service.line()["event"].as_str().unwrap().to_owned()).collect();
+    let mut events: Vec<String> =
+        (0..2).map(|_| service.process.line()["event"].as_str().unwrap().to_owned()).collect();
     events.sort_unstable();
     assert_eq!(events, ["ready", "waiting"]);
     ip(&world, "link add later0 type veth peer name later1");
@@ -237,12 +189,11 @@ fn a_device_that_is_not_there_is_waited_for_and_one_that_is_unfit_refused() {
     service.event("ready", "later0");
     ip(&world, "link del later0");
     service.event("summary", "later0");
-    service.signal(Signal::SIGTERM);
-    while service.line()["event"] != "summary" {}
+    service.process.signal(Signal::SIGTERM);
+    while service.process.line()["event"] != "summary" {}
     service.end();
     let mut refused = Service::start(&world, &(device(DEVICE, "") + &device("lo", "")));
-    assert_eq!(refused.child.wait().unwrap().code(), Some(2));
-    let mut said = String::new();
-    refused.child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+    assert_eq!(refused.process.child.wait().unwrap().code(), Some(2));
+    let said = refused.process.said();
     assert!(said.contains("`lo` cannot be guarded"), "{said}");
 }

@@ -4,67 +4,37 @@
 
 #![allow(clippy::unwrap_used, reason = "a panic in a test is the failure report")]
 
+mod process;
 #[path = "../../linux/tests/world/mod.rs"]
 mod world;
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
 
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use nix::sys::signal::Signal;
+use process::{Process, ackgate};
 use world::{Place, RECEIVER_V4, SENDER_DEVICE, World};
 
 /// Kind, length and identifier of the option that carries a number.
 const OPTION: [u8; 4] = [254, 8, 0x4d, 0x32];
 
-fn ackgate(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_ackgate"));
-    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    command
-}
-
 /// A process that has said that it is ready.
-struct Run {
-    child: Child,
-    lines: BufReader<ChildStdout>,
+fn start(world: &World, arguments: &[&str]) -> Process {
+    let mut run = Process::new(world.sender(|| ackgate(arguments).spawn()).unwrap());
+    assert_eq!(run.line()["event"], "ready");
+    run
 }
 
-impl Run {
-    fn start(world: &World, arguments: &[&str]) -> Self {
-        let mut child = world.sender(|| ackgate(arguments).spawn()).unwrap();
-        let lines = BufReader::new(child.stdout.take().unwrap());
-        let mut run = Self { child, lines };
-        assert_eq!(run.line()["event"], "ready");
-        run
+/// Its summary, where the signal leaves it the time for one.
+fn end(mut run: Process, signal: Signal) -> serde_json::Value {
+    if signal != Signal::SIGKILL {
+        return run.end(signal);
     }
-
-    fn line(&mut self) -> serde_json::Value {
-        let mut line = String::new();
-        self.lines.read_line(&mut line).unwrap();
-        serde_json::from_str(&line).unwrap_or_else(|error| {
-            let mut said = String::new();
-            let _ = self.child.stderr.take().map(|mut stderr| stderr.read_to_string(&mut said));
-            panic!("`{line}` is no event ({error}); it said: {said}")
-        })
-    }
-
-    fn end(mut self, signal: Signal) -> serde_json::Value {
-        kill(Pid::from_raw(self.child.id().cast_signed()), signal).unwrap();
-        if signal == Signal::SIGKILL {
-            self.child.wait().unwrap();
-            return serde_json::Value::Null;
-        }
-        let summary = loop {
-            let line = self.line();
-            if line["event"] == "summary" {
-                break line;
-            }
-        };
-        assert!(self.child.wait().unwrap().success());
-        summary
-    }
+    run.signal(signal);
+    run.child.wait().unwrap();
+    serde_json::Value::Null
 }
 
 /// The numbers in what arrives at the receiver while the sender sends; every byte must arrive.
@@ -96,10 +66,10 @@ fn nothing_is_left_however_they_end() {
     for attach in ["tcx", "clsact"] {
         let switch = ["switch", "--json", "--dev", SENDER_DEVICE, "--attach", attach];
         for signal in [Signal::SIGINT, Signal::SIGKILL] {
-            let (switch, host) = (Run::start(&world, &switch), Run::start(&world, &host));
+            let (switch, host) = (start(&world, &switch), start(&world, &host));
             let seen = numbers(&world);
             assert!(seen.len() > 1 && seen.iter().all(|&number| number == 1), "{seen:?}");
-            let (switch, host) = (switch.end(signal), host.end(signal));
+            let (switch, host) = (end(switch, signal), end(host, signal));
             if signal == Signal::SIGINT {
                 assert_eq!((switch["ports"][0]["flows_max"].as_u64(), host["refused"].as_u64()), (Some(1), Some(0)));
                 assert!(host["numbers"].as_u64() > Some(0) && host["echoes"].as_u64() > Some(0), "{host}");
@@ -156,7 +126,7 @@ fn a_port_with_one_queue_marks() {
         let queue = format!("qdisc add dev {SENDER_DEVICE} root tbf rate 10mbit burst 3100 limit 100000");
         assert!(Command::new("tc").args(queue.split(' ')).status().unwrap().success());
     });
-    let switch = Run::start(&world, &["switch", "--json", "--dev", SENDER_DEVICE, "--mark-above", "5KB"]);
+    let switch = start(&world, &["switch", "--json", "--dev", SENDER_DEVICE, "--mark-above", "5KB"]);
     let arrivals = world.arrivals_at(Place::Receiver);
     // ECT(0), UDP, by IPv4's header alone: no host has to have negotiated anything.
     let socket = world.sender(|| std::net::UdpSocket::bind((world::SENDER_V4, 0))).unwrap();

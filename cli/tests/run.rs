@@ -4,24 +4,19 @@
 
 #![allow(clippy::unwrap_used, reason = "a panic in a test is the failure report")]
 
+mod process;
 #[path = "../../linux/tests/world/mod.rs"]
 mod world;
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use std::io::Read;
+use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
 use ackgate_linux::doctor::Finding;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use world::{DEVICE, RECEIVER_V4, World};
-
-fn ackgate(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_ackgate"));
-    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    command
-}
+use process::{Process, ackgate, incast};
+use world::{DEVICE, World};
 
 /// Runs to the end; asserts that it refused with exit code 2 and said `what`.
 fn refused(output: &Output, what: &str) {
@@ -54,93 +49,23 @@ fn what_makes_no_sense_is_refused_with_the_reason() {
 }
 
 /// A guard that has said that it is ready.
-struct Run {
-    child: Child,
-    lines: BufReader<ChildStdout>,
-}
-
-impl Run {
-    fn start(world: &World, how: &[&str]) -> Self {
-        let arguments = [&["run", "--dev", DEVICE, "--buffer", "8000", "--json"], how].concat();
-        let mut child = world.receiver(|| ackgate(&arguments).spawn()).unwrap();
-        let lines = BufReader::new(child.stdout.take().unwrap());
-        let mut run = Self { child, lines };
-        let ready = run.line();
-        assert_eq!((ready["event"].as_str(), ready["device"].as_str()), (Some("ready"), Some(DEVICE)), "{ready}");
-        run
-    }
-
-    fn line(&mut self) -> serde_json::Value {
-        let mut line = String::new();
-        self.lines.read_line(&mut line).unwrap();
-        serde_json::from_str(&line).unwrap_or_else(|error| {
-            let mut said = String::new();
-            let _ = self.child.stderr.take().map(|mut stderr| stderr.read_to_string(&mut said));
-            panic!("`{line}` is no event ({error}); it said: {said}")
-        })
-    }
-
-    fn signal(&self, signal: Signal) {
-        kill(Pid::from_raw(self.child.id().cast_signed()), signal).unwrap();
-    }
-
-    /// Ends it as Ctrl-C would; returns its summary.
-    fn stop(mut self) -> serde_json::Value {
-        self.signal(Signal::SIGINT);
-        let summary = loop {
-            let line = self.line();
-            if line["event"] == "summary" {
-                break line;
-            }
-            assert_eq!(line["event"], "sample", "{line}");
-        };
-        assert!(self.child.wait().unwrap().success());
-        summary
-    }
-}
-
-/// Bytes that each of four senders sends.
-const BYTES: usize = 1_000_000;
-
-/// What each of them sends.
-fn content() -> Vec<u8> {
-    (0..BYTES).map(|at| (at % 251) as u8).collect()
-}
-
-/// Four senders at once; `midway` is called when a part has arrived. Panics unless everything arrives.
-fn incast(world: &World, midway: impl FnOnce() + Send) {
-    let listener = world.receiver(|| TcpListener::bind((RECEIVER_V4, 0))).unwrap();
-    let address: SocketAddr = listener.local_addr().unwrap();
-    std::thread::scope(|scope| {
-        for _ in 0..4 {
-            let mut stream = world.sender(|| TcpStream::connect_timeout(&address, Duration::from_secs(10))).unwrap();
-            scope.spawn(move || stream.write_all(&content()).unwrap());
-        }
-        let mut streams: Vec<TcpStream> = (0..4).map(|_| listener.accept().unwrap().0).collect();
-        let mut part = vec![0; BYTES / 10];
-        streams[0].read_exact(&mut part).unwrap();
-        midway();
-        for (index, mut stream) in streams.into_iter().enumerate() {
-            let read = if index == 0 { part.len() } else { 0 };
-            scope.spawn(move || {
-                stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
-                let mut rest = Vec::new();
-                stream.read_to_end(&mut rest).unwrap();
-                assert!(rest == content()[read..], "{} bytes came, not all of them as they were sent", rest.len());
-            });
-        }
-    });
+fn start(world: &World, how: &[&str]) -> Process {
+    let arguments = [&["run", "--dev", DEVICE, "--buffer", "8000", "--json"], how].concat();
+    let mut run = Process::new(world.receiver(|| ackgate(&arguments).spawn()).unwrap());
+    let ready = run.line();
+    assert_eq!((ready["event"].as_str(), ready["device"].as_str()), (Some("ready"), Some(DEVICE)), "{ready}");
+    run
 }
 
 #[test]
 fn a_device_has_one_guard_and_ctrl_c_ends_it() {
     let Some(world) = World::new() else { return };
     let before = world.receiver_state();
-    let run = Run::start(&world, &[]);
+    let run = start(&world, &[]);
     let second = world.receiver(|| ackgate(&["run", "--dev", DEVICE, "--buffer", "96KB"]).output()).unwrap();
     refused(&second, "is guarded already");
     incast(&world, || ());
-    let summary = run.stop();
+    let summary = run.end(Signal::SIGINT);
     assert!(summary["released"].as_u64() > Some(0) && summary["hold_us"]["p99"].as_u64() > Some(0), "{summary}");
     assert_eq!(world.receiver_state(), before);
 }
@@ -158,7 +83,7 @@ fn a_kill_in_the_middle_of_an_incast_hurts_no_connection() {
     }
     for way in ways {
         let before = world.receiver_state();
-        let mut run = Run::start(&world, &way);
+        let mut run = start(&world, &way);
         incast(&world, || {
             run.signal(Signal::SIGKILL);
         });
@@ -169,9 +94,9 @@ fn a_kill_in_the_middle_of_an_incast_hurts_no_connection() {
             assert!(std::time::Instant::now() < until, "{way:?} left: {}", world.receiver_state());
             std::thread::sleep(Duration::from_millis(20));
         }
-        let again = Run::start(&world, &way);
+        let again = start(&world, &way);
         incast(&world, || ());
-        again.stop();
+        again.end(Signal::SIGINT);
     }
 }
 
@@ -249,7 +174,7 @@ fn a_terminal_that_hangs_up_gets_its_summary() {
     // Under `nohup` it would be ignored, by the guard too.
     // SAFETY: no handler is installed, and nothing here relies on the signal being ignored.
     unsafe { nix::sys::signal::signal(Signal::SIGHUP, nix::sys::signal::SigHandler::SigDfl) }.unwrap();
-    let mut run = Run::start(&world, &[]);
+    let mut run = start(&world, &[]);
     run.signal(Signal::SIGHUP);
     while run.line()["event"] != "summary" {}
     assert!(run.child.wait().unwrap().success());
@@ -261,7 +186,7 @@ fn a_device_that_goes_fails_the_guard_or_is_waited_for() {
     let delete = || {
         world.receiver(|| Command::new("ip").args(["link", "del", DEVICE]).status()).unwrap();
     };
-    let mut waiting = Run::start(&world, &["--wait"]);
+    let mut waiting = start(&world, &["--wait"]);
     delete();
     while waiting.line()["event"] != "summary" {}
     world.receiver(|| {
@@ -270,8 +195,8 @@ fn a_device_that_goes_fails_the_guard_or_is_waited_for() {
         }
     });
     while waiting.line()["event"] != "ready" {}
-    waiting.stop();
-    let mut run = Run::start(&world, &[]);
+    waiting.end(Signal::SIGINT);
+    let mut run = start(&world, &[]);
     delete();
     while run.line()["event"] != "summary" {}
     assert_eq!(run.child.wait().unwrap().code(), Some(1));
@@ -286,18 +211,18 @@ fn a_scheme_in_user_space_that_is_killed_or_stopped_hurts_no_connection() {
     for scheme in ["ictcp", "shaper", "hwatch", "pac-letter"] {
         let how = ["--guard", scheme, "--rate", "1gbit"];
         let before = world.receiver_state();
-        let mut run = Run::start(&world, &how);
+        let mut run = start(&world, &how);
         let mut again = None;
         incast(&world, || {
             run.signal(Signal::SIGKILL);
             run.child.wait().unwrap();
-            again = Some(Run::start(&world, &how));
+            again = Some(start(&world, &how));
         });
         let run = again.unwrap();
         incast(&world, || run.signal(Signal::SIGSTOP));
         incast(&world, || run.signal(Signal::SIGCONT));
         incast(&world, || ());
-        let summary = run.stop();
+        let summary = run.end(Signal::SIGINT);
         assert!(summary["arrivals"].as_u64() > Some(100) && summary["lost"] == 0, "{scheme}: {summary}");
         assert_eq!(world.receiver_state(), before, "{scheme}");
     }

@@ -4,6 +4,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a panic in a test is the failure report")]
 
+mod process;
 #[path = "../../linux/tests/world/mod.rs"]
 mod world;
 
@@ -16,16 +17,11 @@ use std::time::{Duration, Instant};
 use ackgate_linux::statistics::{Kind, STATISTICS};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use process::ackgate;
 use serde_json::Value;
 use world::{DEVICE, World};
 
 const METRICS: &str = "127.0.0.1:9477";
-
-fn ackgate(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_ackgate"));
-    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    command
-}
 
 /// A guard that tells its metrics, and the first sample that it printed.
 struct Run {

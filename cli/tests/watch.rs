@@ -4,20 +4,15 @@
 
 #![allow(clippy::unwrap_used, reason = "a panic in a test is the failure report")]
 
+mod process;
 #[path = "../../linux/tests/world/mod.rs"]
 mod world;
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::process::{Command, Stdio};
 
+use process::ackgate;
 use world::{DEVICE, RECEIVER_V4, World};
-
-fn ackgate(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_ackgate"));
-    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    command
-}
 
 #[test]
 fn what_makes_no_sense_is_refused_with_the_reason() {

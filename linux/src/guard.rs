@@ -12,32 +12,36 @@
 //! 5. Stopped by others (SIGSTOP, SIGKILL): the standby process does it (see [`crate::standby`]). When this one goes on it forgets
 //!    what it held, for that has left.
 
+mod account;
+mod change;
+mod options;
+
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixListener;
 use std::sync::Arc;
 
 use ackgate_control::decision::{self, Rules};
-use ackgate_control::pac::{Config, Scheduler, State, Stats};
+use ackgate_control::pac::{Scheduler, State};
 use ackgate_control::policy::Action;
 use ackgate_control::units::{Span, Time};
 use hdrhistogram::Histogram;
 use nix::poll::{PollFd, PollFlags};
-use serde::Serialize;
 
 use crate::attach::{self, Attachment};
-use crate::datapath::{self, Datapath, Legacy, STALE, Take};
+use crate::datapath::{Datapath, STALE, Take};
 use crate::device::{Claim, Device};
 use crate::error::Error;
 use crate::hold::{self, Arrival, Hold, NfQueue, Pair, Redirect, Ring};
-use crate::neighbours::{Neighbours, Notice, Seen};
-use crate::observe::Observation;
+use crate::neighbours::{Neighbours, Notice};
 use crate::privilege;
-use crate::selection::Selection;
 use crate::standby::{Keeper, Standby, Vault};
-use crate::statistics::Snapshot;
 use crate::sweep::{self, Sweeper};
 use crate::sys;
-use crate::watchdog::{Signs, Watchdog};
+use crate::watchdog::Watchdog;
+
+pub use account::{HoldTimes, ProgramCost, Summary};
+pub use change::{Change, Preparation};
+pub use options::Options;
 
 /// Time between two signs of life; the programs lose patience after [`crate::datapath::STALE`].
 pub(crate) const HEARTBEAT: Span = Span::millis(25);
@@ -45,81 +49,6 @@ pub(crate) const HEARTBEAT: Span = Span::millis(25);
 const SOON: Span = Span::micros(50);
 /// Time between two looks at a rescue that is going on.
 const RESCUE: Span = Span::millis(1);
-/// A connection is a sender of now if it was charged or heard within this time.
-const ACTIVE: Span = Span::secs(1);
-
-/// What to guard, and how.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// Name of the interface.
-    pub device: String,
-    /// PAC's parameters.
-    pub pac: Config,
-    /// Budget in bytes that is asked for at once when less would do; 0 wakes the daemon for each ACK. Without it: a
-    /// sixteenth of the threshold.
-    pub batch: Option<u64>,
-    /// How held frames are taken.
-    pub hold: hold::Choice,
-    /// How the programs are attached.
-    pub attach: attach::Choice,
-    /// Have the kernel measure the programs' run time, which costs some itself.
-    pub bpf_stats: bool,
-    /// For how long to step aside at first when the guard seems to do harm ([`crate::watchdog`]); without it, never.
-    pub step_aside: Option<Span>,
-    /// Only look: account and decide as ever, and touch nothing.
-    pub observe: bool,
-    /// Which connections are guarded.
-    pub selection: Selection,
-}
-
-impl Options {
-    /// PAC as published in front of a switch port with `buffer` bytes, on `device`.
-    #[must_use]
-    pub fn new(device: &str, buffer: u64) -> Self {
-        Self {
-            device: device.to_owned(),
-            pac: Config::new(buffer),
-            batch: None,
-            hold: hold::Choice::Auto,
-            attach: attach::Choice::Auto,
-            bpf_stats: false,
-            step_aside: None,
-            observe: false,
-            selection: Selection::default(),
-        }
-    }
-
-    /// The first setting, as `ackgate run` calls it, that keeps a running guard from being changed to `wanted`: the guard must be
-    /// taken off and put on again.
-    #[must_use]
-    pub fn fixed(&self, wanted: &Self) -> Option<&'static str> {
-        let scheme = |pac: &Config| (pac.credit, pac.requests, pac.long_turns, pac.bound_windows, pac.hold);
-        [
-            ("dev", self.device != wanted.device),
-            ("guard", scheme(&self.pac) != scheme(&wanted.pac)),
-            ("hold", self.hold != wanted.hold),
-            ("attach", self.attach != wanted.attach),
-            ("observe", self.observe != wanted.observe),
-            ("bpf-stats", self.bpf_stats != wanted.bpf_stats),
-        ]
-        .into_iter()
-        .find_map(|(name, differs)| differs.then_some(name))
-    }
-}
-
-impl Options {
-    /// The same for the command line of `ackgate run`, as far as it is about the port.
-    fn as_arguments(&self) -> String {
-        let mut arguments = format!("--dev {}", self.device);
-        if !self.pac.auto {
-            arguments += &format!(" --buffer {}", self.pac.buffer);
-        }
-        if self.pac.rate_mbps > 0 {
-            arguments += &format!(" --rate {}mbit", self.pac.rate_mbps);
-        }
-        arguments
-    }
-}
 
 /// Why [`Guard::run`] returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -128,121 +57,6 @@ pub enum Outcome {
     Deadline,
     /// The stop descriptor became readable.
     Stopped,
-}
-
-/// Microseconds that frames were held.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
-pub struct HoldTimes {
-    /// Median.
-    pub p50: u64,
-    /// 99th percentile.
-    pub p99: u64,
-    /// Longest.
-    pub max: u64,
-}
-
-/// What the kernel measured of one program.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub struct ProgramCost {
-    /// Packets that it ran for.
-    pub packets: u64,
-    /// Mean run time in nanoseconds.
-    pub ns_per_packet: u64,
-}
-
-/// What the guard did, all in all.
-#[derive(Clone, Debug, Default, Serialize)]
-pub struct Summary {
-    /// How held frames were taken: the back-end's name.
-    pub hold: &'static str,
-    /// Most frames held at once.
-    pub held_max: u64,
-    /// How long frames were held.
-    pub hold_us: HoldTimes,
-    /// Frames released after having been held.
-    pub released: u64,
-    /// Of these, because they had been held for the longest time allowed.
-    pub forced: u64,
-    /// Of these, at once with a connection in loss recovery.
-    pub hurried: u64,
-    /// Of these, after the longest time allowed and without a grant, while a bare copy went on waiting (exact credit).
-    pub split: u64,
-    /// Held ACKs dropped because a later one said the same.
-    pub discarded: u64,
-    /// Outgoing segments that were never held.
-    pub passed: u64,
-    /// ACKs that were left out because the next one says it all (exact credit).
-    pub thinned: u64,
-    /// Incoming segments.
-    pub arrivals: u64,
-    /// Times that Eq. 6 corrected the estimate of bytes in flight.
-    pub corrections: u64,
-    /// Wire bytes that were charged and never came.
-    pub voided: u64,
-    /// Entries of the flow table that were used: connections at once, at most.
-    pub connections: u64,
-    /// Connections that the rules leave alone.
-    pub excluded: u64,
-    /// Connections that found no room in the flow table.
-    pub unguarded: u64,
-    /// Frames that should have been held but passed.
-    pub overflow: u64,
-    /// Frames of other protocols, which passed.
-    pub not_tcp: u64,
-    /// IP fragments, which passed.
-    pub fragments: u64,
-    /// Frames whose headers do not add up, which passed.
-    pub malformed: u64,
-    /// Segments signed by TCP-MD5 or TCP-AO, which passed untouched.
-    pub authenticated: u64,
-    /// Segments whose window was lowered: 0 as long as nothing was in danger.
-    pub rewritten: u64,
-    /// Segments outside the window that their receiver offers, of which nothing was believed.
-    pub unacceptable: u64,
-    /// Released frames that the device would not take.
-    pub lost: u64,
-    /// Times that the guard stepped aside because it seemed to do harm.
-    pub stepped_aside: u64,
-    /// Times that the daemon was stopped for so long that its standby acted in its place.
-    pub rescues: u64,
-    /// Wake-ups of the daemon.
-    pub wakeups: u64,
-    /// CPU time of the daemon, s.
-    pub daemon_cpu_s: f64,
-    /// Peak memory of the process, KiB.
-    pub peak_rss_kb: u64,
-    /// Cost of the ingress program, when it was measured.
-    pub bpf_ingress: Option<ProgramCost>,
-    /// Cost of the egress program, when it was measured.
-    pub bpf_egress: Option<ProgramCost>,
-    /// What would have been done, when nothing was ([`Options::observe`]).
-    pub observed: Option<Observation>,
-}
-
-/// Other settings for a guard that runs.
-#[derive(Debug)]
-pub struct Preparation {
-    legacy: Legacy,
-    options: Options,
-}
-
-impl Preparation {
-    /// Loads the programs with the new settings. The kernel takes its time to verify them: to be done on another thread, while
-    /// the guard goes on.
-    ///
-    /// # Errors
-    /// When the kernel does not take them.
-    pub fn load(self) -> Result<Change, Error> {
-        let Self { legacy, options } = self;
-        Ok(Change { datapath: Datapath::successor(legacy, &options.pac, &options.selection)?, options })
-    }
-}
-
-/// Programs with other settings, ready to be put on the device.
-#[derive(Debug)]
-pub struct Change {
-    datapath: Datapath,
-    options: Options,
 }
 
 /// A device under guard.
@@ -352,49 +166,6 @@ impl Guard {
             _stats: stats,
             claim,
         })
-    }
-
-    /// Begins a change of settings; [`Preparation::load`] and [`adopt`](Self::adopt) are the rest of it.
-    ///
-    /// # Errors
-    /// [`Error::Settings`] when a setting cannot be changed ([`Options::fixed`]) or makes no sense.
-    pub fn prepare(&self, options: Options) -> Result<Preparation, Error> {
-        options.pac.validate().map_err(|error| Error::Settings(error.to_string()))?;
-        if let Some(name) = self.options.fixed(&options) {
-            return Err(Error::Settings(format!("{name} cannot be changed while the guard runs")));
-        }
-        let legacy = self.datapath.legacy();
-        if legacy.by_netfilter() {
-            // Its rule keeps the program that it was made with.
-            return Err(Error::Settings("hold nfqueue keeps its settings while the guard runs".into()));
-        }
-        Ok(Preparation { legacy, options })
-    }
-
-    /// Goes on with other settings. Nothing is taken off meanwhile and nothing that is held is let go: programs with the new
-    /// settings take the places of those that run, and go on with what those have remembered. Connections that have been seen
-    /// stay guarded, or left alone, as it was decided.
-    ///
-    /// # Errors
-    /// When the kernel does not put the programs there; one side of the device may go by the new settings then.
-    pub fn adopt(&mut self, change: Change) -> Result<(), Error> {
-        let Change { datapath, options } = change;
-        let programs = attach::Programs { ingress: Some(datapath.ingress()), egress: datapath.egress() };
-        let Some(attachment) = &mut self.attachment else { return Err(Error::Detached(self.device.name.clone())) };
-        attachment.replace(&self.device, programs)?;
-        self.neighbours.replaced(attachment.links().then(|| ids(&datapath)).transpose()?);
-        self.datapath = datapath;
-        self.rules = options.pac.clone().into();
-        let budget = |pac: &Config| (pac.buffer, pac.auto);
-        if budget(&self.options.pac) != budget(&options.pac) {
-            datapath::set_budget(self.datapath.shared().gate(), &options.pac);
-        }
-        if let Some(standby) = &mut self.standby {
-            standby.change(self.rules.clone(), self.datapath.shared());
-        }
-        self.watchdog.change(options.step_aside.filter(|_| !options.observe), options.pac.max_hold);
-        self.options = options;
-        Ok(())
     }
 
     /// Guards until `deadline` (on the monotonic clock) or until `stop` is readable.
@@ -533,35 +304,6 @@ impl Guard {
         Ok(stopped)
     }
 
-    /// What tells whether guarding does harm.
-    fn signs(&self) -> Signs {
-        let gate = self.datapath.shared().gate();
-        let stats = self.scheduler.stats();
-        let given = self.options.pac.rate_mbps * 125_000;
-        Signs {
-            released: all_released(&stats),
-            forced: stats.forced,
-            held_for: self.held_for,
-            bytes: gate.bytes.get(),
-            // Measured in bytes per 2^20 ns.
-            link: if given > 0 { given } else { (gate.measured.get() * 1_000_000_000) >> 20 },
-        }
-    }
-
-    /// What the packet path has counted of TCP and the rest.
-    fn seen(&self) -> Seen {
-        let shared = self.datapath.shared();
-        let (gate, books) = (shared.gate(), shared.books());
-        Seen {
-            arrivals: gate.arrivals.get(),
-            departures: gate.passed.get()
-                + gate.thinned.get()
-                + gate.held.get()
-                + all_released(&self.scheduler.stats()),
-            other: books.not_tcp.get() + books.fragments.get() + books.malformed.get() + books.authenticated.get(),
-        }
-    }
-
     /// What the operator should know and has not been told: to be asked for after every [`run`](Self::run).
     pub fn notices(&mut self) -> Vec<Notice> {
         std::mem::take(&mut self.notices)
@@ -571,44 +313,6 @@ impl Guard {
     #[must_use]
     pub fn back_end(&self) -> &'static str {
         if self.options.observe { "none" } else { self.hold.name() }
-    }
-
-    /// How things stand.
-    #[must_use]
-    pub fn snapshot(&self) -> Snapshot {
-        let shared = self.datapath.shared();
-        let gate = shared.gate();
-        let stats = self.scheduler.stats();
-        let books = shared.books();
-        // Where nothing is touched, nothing has been left out or lowered.
-        let done = |count: u64| if self.options.observe { 0 } else { count };
-        Snapshot {
-            senders: sweep::active(shared, sys::now(), ACTIVE),
-            in_flight: decision::in_flight(&self.rules, gate),
-            threshold: gate.threshold.get(),
-            held: gate.held.get(),
-            released: all_released(&stats),
-            forced: stats.forced,
-            passed: gate.passed.get(),
-            thinned: done(gate.thinned.get()),
-            rewritten: done(gate.rewritten.get()),
-            arrivals: gate.arrivals.get(),
-            lost_segments: gate.lost.get(),
-            would_hold: books.would_hold.get(),
-            mean_rtt_us: gate.mean_rtt.get() / 1000,
-            held_us: self.held_for.0 / 1000,
-            excluded: books.excluded.get(),
-            unguarded: books.unguarded.get(),
-            not_tcp: books.not_tcp.get(),
-            fragments: books.fragments.get(),
-            malformed: books.malformed.get(),
-            authenticated: books.authenticated.get(),
-            overflow: books.overflow.get(),
-            lost: self.hold.lost(),
-            unacceptable: gate.unacceptable.get(),
-            stepped_aside: self.watchdog.times(),
-            rescues: self.rescues,
-        }
     }
 
     /// The socket that claims the device, for whoever answers questions on it ([`crate::status`]).
@@ -623,49 +327,7 @@ impl Guard {
     #[must_use]
     pub fn stop(mut self) -> Summary {
         self.shut_down();
-        let shared = self.datapath.shared();
-        let (gate, books, stats) = (shared.gate(), shared.books(), self.scheduler.stats());
-        let quantile = |q| if self.hold_times.is_empty() { 0 } else { self.hold_times.value_at_quantile(q) };
-        let (daemon_cpu_s, peak_rss_kb) = sys::usage();
-        let observed = self
-            .options
-            .observe
-            .then(|| Observation::read(gate, books, self.peak_active, &self.options.as_arguments()));
-        let done = |count: u64| if observed.is_some() { 0 } else { count };
-        Summary {
-            hold: self.back_end(),
-            held_max: stats.held_max,
-            hold_us: HoldTimes { p50: quantile(0.5), p99: quantile(0.99), max: self.hold_times.max() },
-            released: all_released(&stats),
-            forced: stats.forced,
-            hurried: stats.hurried,
-            split: stats.split,
-            discarded: stats.discarded,
-            passed: gate.passed.get(),
-            thinned: done(gate.thinned.get()),
-            arrivals: gate.arrivals.get(),
-            corrections: gate.corrections.get(),
-            voided: gate.voided.get(),
-            connections: books.fresh.get(),
-            excluded: books.excluded.get(),
-            unguarded: books.unguarded.get(),
-            overflow: books.overflow.get(),
-            not_tcp: books.not_tcp.get(),
-            fragments: books.fragments.get(),
-            malformed: books.malformed.get(),
-            authenticated: books.authenticated.get(),
-            rewritten: done(gate.rewritten.get()),
-            unacceptable: gate.unacceptable.get(),
-            lost: self.hold.lost(),
-            stepped_aside: self.watchdog.times(),
-            rescues: self.rescues,
-            wakeups: self.wakeups,
-            daemon_cpu_s,
-            peak_rss_kb,
-            bpf_ingress: cost(self.datapath.ingress()),
-            bpf_egress: cost(self.datapath.egress()),
-            observed,
-        }
+        self.summary()
     }
 
     fn shut_down(&mut self) {
@@ -729,13 +391,4 @@ fn carry_out(action: Action, hold: &mut dyn Hold) {
         // PAC sends no packets of its own.
         Action::Probe(_) => {}
     }
-}
-
-const fn all_released(stats: &Stats) -> u64 {
-    stats.released + stats.forced + stats.hurried + stats.split
-}
-
-fn cost(program: BorrowedFd<'_>) -> Option<ProgramCost> {
-    let (packets, nanos) = sys::run_time(program.as_fd()).ok()?;
-    Some(ProgramCost { packets, ns_per_packet: nanos.checked_div(packets)? })
 }

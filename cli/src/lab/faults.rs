@@ -6,9 +6,11 @@ use std::path::PathBuf;
 use ackgate_lab::faults::{self, FaultReport, FaultsConfig};
 use ackgate_lab::testbed;
 use clap::Args;
+use clap::builder::PossibleValuesParser;
 
+use super::rows::Rows;
 use crate::exit::{Broken, Refused};
-use crate::table::print_json;
+use crate::run;
 
 /// Its arguments.
 #[derive(Args)]
@@ -19,8 +21,8 @@ pub(crate) struct Faults {
     /// Faults to try. All unless given.
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     fault: Vec<String>,
-    /// The guard, as `ackgate run --guard` takes it.
-    #[arg(long, value_name = "GUARD", default_value = "credit")]
+    /// The guard.
+    #[arg(long, value_name = "GUARD", value_parser = PossibleValuesParser::new(run::guards()), default_value = "credit")]
     guard: String,
     /// List the faults, and try none.
     #[arg(long)]
@@ -35,8 +37,8 @@ pub(crate) struct Faults {
 
 /// Runs and prints it.
 pub(super) fn run(args: &Faults) -> anyhow::Result<()> {
-    let mut out = io::stdout();
     if args.list {
+        let mut out = io::stdout();
         for case in faults::cases() {
             writeln!(out, "{:<10} {}", case.name, case.what)?;
         }
@@ -54,27 +56,15 @@ pub(super) fn run(args: &Faults) -> anyhow::Result<()> {
         policy: args.guard.clone(),
         program: args.guard_program.clone(),
     };
-    if !args.json {
-        writeln!(
-            out,
+    let mut rows = Rows::begin(
+        args.json,
+        &format!(
             "{:<10} {:>5} {:>6} {:>9} {:>9} {:>12} {:<6} guard",
             "fault", "lost", "bytes", "pause ms", "fault ms", "recovered ms", "left"
-        )?;
-    }
-    let mut unwritten = None;
-    let report = faults::run_faults(&config, &stop, |row| {
-        if !args.json
-            && let Err(error) = line(&mut out, row)
-        {
-            unwritten = Some(error);
-        }
-    })?;
-    if let Some(error) = unwritten {
-        return Err(error.into());
-    }
-    if args.json {
-        print_json(&report)?;
-    }
+        ),
+    );
+    let report = faults::run_faults(&config, &stop, |row| rows.add(|out| line(out, row)))?;
+    rows.end(&report)?;
     match report.broken() {
         0 => Ok(()),
         count => Err(Broken(count).into()),

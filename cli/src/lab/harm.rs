@@ -8,8 +8,8 @@ use ackgate_lab::testbed;
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 
+use super::rows::Rows;
 use crate::exit::{Harmed, Refused};
-use crate::table::print_json;
 
 /// A machine on which other programs take more than this share of the time is busy.
 const BUSY: f64 = 0.2;
@@ -45,10 +45,10 @@ fn guard() -> impl TypedValueParser<Value = Kind> {
 
 /// Runs and prints it.
 pub(super) fn run(args: &Harm) -> anyhow::Result<()> {
-    let rows = harm::choose(&args.row).map_err(|problem| Refused(anyhow::anyhow!("--row: {problem}")))?;
-    let mut out = io::stdout();
+    let chosen = harm::choose(&args.row).map_err(|problem| Refused(anyhow::anyhow!("--row: {problem}")))?;
     if args.list {
-        for row in rows {
+        let mut out = io::stdout();
+        for row in chosen {
             writeln!(out, "{:<22} {:>5}  {}", row.name, row.unit.symbol(), row.what)?;
         }
         return Ok(());
@@ -61,27 +61,15 @@ pub(super) fn run(args: &Harm) -> anyhow::Result<()> {
         rows: args.row.clone(),
         program: args.guard_program.clone(),
     };
-    if !args.json {
-        writeln!(
-            out,
+    let mut rows = Rows::begin(
+        args.json,
+        &format!(
             "{:<22} {:<13} {:>10} {:>10} {:<5} {:>6} {:>13}  verdict",
             "row", "guard", "unguarded", "guarded", "", "worth", "quartiles"
-        )?;
-    }
-    let mut broken = None;
-    let report = harm::run_harm(&config, &stop, |row| {
-        if !args.json
-            && let Err(error) = line(&mut out, row)
-        {
-            broken = Some(error);
-        }
-    })?;
-    if let Some(error) = broken {
-        return Err(error.into());
-    }
-    if args.json {
-        print_json(&report)?;
-    }
+        ),
+    );
+    let report = harm::run_harm(&config, &stop, |row| rows.add(|out| line(out, row)))?;
+    rows.end(&report)?;
     if report.busy_before > BUSY {
         let share = 100.0 * report.busy_before;
         eprintln!(

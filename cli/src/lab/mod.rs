@@ -5,6 +5,7 @@ mod faults;
 mod harm;
 mod mouse;
 mod pairs;
+mod rows;
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -16,10 +17,12 @@ use ackgate_lab::dctcp;
 use ackgate_lab::guard::GuardConfig;
 use ackgate_lab::incast::{IncastConfig, IncastReport, Lab, Progress};
 use ackgate_lab::testbed::{self, Entry, Spec, Testbed};
+use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Args, Subcommand, ValueEnum};
 
 use crate::exit::Refused;
 use crate::load::{Shape, add_load, progress_bar};
+use crate::run;
 use crate::table::{Facts, print_json};
 
 /// What a guard is told of a port without a limit.
@@ -106,11 +109,11 @@ impl Measurement {
 
     /// The testbed, with the rate chosen where that was left to the machine.
     fn lab(&self, stop: &AtomicBool) -> anyhow::Result<Lab> {
-        if matches!(self.guarding.guard, Policy::M21 | Policy::Rto) && self.guarding.max_hold.is_some() {
+        if matches!(self.guarding.guard.as_str(), "m21" | "rto") && self.guarding.max_hold.is_some() {
             return Err(Refused(anyhow::anyhow!("--max-hold is for what holds ACKs, not for m21 and rto")).into());
         }
         let mut spec = self.network.spec(self.shape.cc.as_deref());
-        if self.guarding.guard == Policy::Hwatch && spec.mark.is_none() {
+        if self.guarding.guard == "hwatch" && spec.mark.is_none() {
             // It is HWatch that makes the hosts' frames ECN-capable, not the hosts.
             spec.mark = u32::try_from(self.network.usual_mark()).ok();
         }
@@ -171,9 +174,9 @@ pub(crate) struct Network {
 
 #[derive(Args)]
 pub(crate) struct Guarding {
-    /// Guard the receiver.
-    #[arg(long, value_enum, default_value_t = Policy::None)]
-    guard: Policy,
+    /// Guard the receiver; with hwatch, m21 and rto, every sender host, too, or instead.
+    #[arg(long, value_name = "GUARD", value_parser = guard(), default_value = "none")]
+    guard: String,
     /// Longest time that the guard holds an ACK.
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     max_hold: Option<Duration>,
@@ -185,32 +188,11 @@ pub(crate) struct Guarding {
     guard_arguments: Vec<String>,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Policy {
-    /// Leave the receiver alone.
-    None,
-    /// Proactive ACK Control; requests on kept connections wait like ACKs.
-    Pac,
-    /// Proactive ACK Control of ACKs alone, as the paper describes it.
-    PacPublished,
-    /// Exact credit: PAC's gate, with what senders may send told by the window instead of estimated.
-    Credit,
-    /// The window half of exact credit alone: nothing is held.
-    WindowOnly,
-    /// Requests and handshakes wait; ACKs are counted, but never wait.
-    RequestsOnly,
-    /// PAC to the letter, in user space, as those below.
-    PacLetter,
-    /// ICTCP: windows by the bandwidth that is left.
-    Ictcp,
-    /// ACKs leave at a constant rate.
-    Shaper,
-    /// HWatch, at the receiver and at every sender host; the port marks.
-    Hwatch,
-    /// M21TCP-A: the switch counts senders, and all hosts take part.
-    M21,
-    /// Fine-grained timeouts beside TCP's, at every sender host.
-    Rto,
+/// Reads the name of a guard of the lab: none, one of `ackgate run`, or M21TCP-A at the switch and all hosts.
+fn guard() -> PossibleValuesParser {
+    let none = PossibleValue::new("none").help("Leave the receiver alone");
+    let m21 = PossibleValue::new("m21").help("M21TCP-A: the switch counts senders, and all hosts take part");
+    PossibleValuesParser::new(std::iter::once(none).chain(run::guards()).chain(std::iter::once(m21)))
 }
 
 /// On or off.
@@ -323,29 +305,15 @@ impl Network {
 }
 
 impl Guarding {
-    /// A policy with nothing else said.
-    const fn plain(policy: Policy) -> Self {
-        Self { guard: policy, max_hold: None, guard_program: None, guard_arguments: Vec::new() }
+    /// A guard with nothing else said.
+    fn plain(guard: &str) -> Self {
+        Self { guard: guard.into(), max_hold: None, guard_program: None, guard_arguments: Vec::new() }
     }
 
     fn config(&self) -> Option<GuardConfig> {
-        let policy = match self.guard {
-            Policy::None => return None,
-            Policy::Pac => "pac",
-            Policy::PacPublished => "pac-published",
-            Policy::WindowOnly => "window-only",
-            Policy::RequestsOnly => "requests-only",
-            Policy::Credit => "credit",
-            Policy::PacLetter => "pac-letter",
-            Policy::Ictcp => "ictcp",
-            Policy::Shaper => "shaper",
-            Policy::Hwatch => "hwatch",
-            Policy::M21 => "m21",
-            Policy::Rto => "rto",
-        };
-        Some(GuardConfig {
+        (self.guard != "none").then(|| GuardConfig {
             program: self.guard_program.clone(),
-            policy: policy.into(),
+            policy: self.guard.clone(),
             max_hold: self.max_hold,
             extra: self.guard_arguments.clone(),
         })

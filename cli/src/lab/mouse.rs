@@ -9,7 +9,7 @@ use ackgate_lab::mouse::{MouseReport, run_mouse};
 use ackgate_sim::output::table::{figure, table};
 use clap::Args;
 
-use super::{Guarding, Network, Policy};
+use super::{Guarding, Network, guard};
 use crate::load::progress_bar;
 use crate::table::print_json;
 use crate::units::{parse_bytes, parse_time};
@@ -30,8 +30,8 @@ pub(crate) struct Mouse {
     #[arg(long, default_value = "cubic")]
     cc: String,
     /// Guards to compare.
-    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Policy::None, Policy::Pac, Policy::Credit])]
-    guard: Vec<Policy>,
+    #[arg(long, value_name = "GUARD", value_parser = guard(), value_delimiter = ',', default_value = "none,pac,credit")]
+    guard: Vec<String>,
     /// Time of each run.
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_time)]
     time: Duration,
@@ -49,7 +49,7 @@ pub(super) fn run(args: &Mouse) -> anyhow::Result<()> {
     let mut lab = Lab::new(args.network.spec(Some(&args.cc)))?;
     args.network.settle(&mut lab, false, &stop)?;
     let mut reports = Vec::new();
-    for &policy in &args.guard {
+    for guard in &args.guard {
         let bulk = IncastConfig {
             connections: args.connections,
             volume: Volume::PerConnection(args.bytes),
@@ -61,7 +61,7 @@ pub(super) fn run(args: &Mouse) -> anyhow::Result<()> {
             fresh: false,
             ipv6: false,
             deadline: args.time,
-            guard: Guarding::plain(policy).config(),
+            guard: Guarding::plain(guard).config(),
         };
         reports.push(run_mouse(&lab, &bulk, args.answer, &stop)?);
         bar.inc(1);

@@ -5,6 +5,7 @@ use std::time::Duration;
 use ackgate_control::pac::{self, Config};
 use ackgate_control::units::Span;
 use ackgate_linux::{Options, Rule, Selection, attach, hold};
+use clap::builder::PossibleValue;
 use clap::{Args, ValueEnum};
 
 use super::place::Place;
@@ -35,6 +36,11 @@ pub(super) enum Policy {
     Hwatch,
     /// Fine-grained timeouts beside TCP's: the first unacknowledged segment is sent again. On sending hosts.
     Rto,
+}
+
+/// Every guard by its name, with what it is.
+pub(crate) fn guards() -> impl Iterator<Item = PossibleValue> {
+    Policy::value_variants().iter().filter_map(ValueEnum::to_possible_value)
 }
 
 /// What runs a policy.

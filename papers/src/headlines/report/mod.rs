@@ -132,10 +132,12 @@ fn plain(value: f64) -> String {
     }
 }
 
-/// All parts of a headline in one line each.
+/// Each part of a headline in one line.
 fn ours(judged: &Judged) -> Vec<String> {
-    let parts = judged.judgement.iter().flat_map(|judgement| &judgement.parts);
-    parts.map(|held| format!("({}) {}", held.name, measured(held))).collect()
+    let parts: Vec<_> = judged.judgement.iter().flat_map(|judgement| &judgement.parts).collect();
+    let parts = parts.chunk_by(|one, next| one.name == next.name);
+    let told = |held: &[&Held]| held.iter().map(|held| measured(held)).collect::<Vec<_>>().join(", ");
+    parts.map(|held| format!("({}) {}", held[0].name, told(held))).collect()
 }
 
 fn stand(stand: Stand) -> &'static str {

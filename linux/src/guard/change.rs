@@ -1,0 +1,79 @@
+//! Other settings for a guard that runs.
+
+use ackgate_control::pac::{Config, State};
+
+use super::{Guard, Options, ids};
+use crate::attach;
+use crate::datapath::{self, Datapath, Legacy};
+use crate::error::Error;
+
+/// Other settings for a guard that runs.
+#[derive(Debug)]
+pub struct Preparation {
+    legacy: Legacy,
+    options: Options,
+}
+
+impl Preparation {
+    /// Loads the programs with the new settings. The kernel takes its time to verify them: to be done on another thread, while
+    /// the guard goes on.
+    ///
+    /// # Errors
+    /// When the kernel does not take them.
+    pub fn load(self) -> Result<Change, Error> {
+        let Self { legacy, options } = self;
+        Ok(Change { datapath: Datapath::successor(legacy, &options.pac, &options.selection)?, options })
+    }
+}
+
+/// Programs with other settings, ready to be put on the device.
+#[derive(Debug)]
+pub struct Change {
+    datapath: Datapath,
+    options: Options,
+}
+
+impl Guard {
+    /// Begins a change of settings; [`Preparation::load`] and [`adopt`](Self::adopt) are the rest of it.
+    ///
+    /// # Errors
+    /// [`Error::Settings`] when a setting cannot be changed ([`Options::fixed`]) or makes no sense.
+    pub fn prepare(&self, options: Options) -> Result<Preparation, Error> {
+        options.pac.validate().map_err(|error| Error::Settings(error.to_string()))?;
+        if let Some(name) = self.options.fixed(&options) {
+            return Err(Error::Settings(format!("{name} cannot be changed while the guard runs")));
+        }
+        let legacy = self.datapath.legacy();
+        if legacy.by_netfilter() {
+            // Its rule keeps the program that it was made with.
+            return Err(Error::Settings("hold nfqueue keeps its settings while the guard runs".into()));
+        }
+        Ok(Preparation { legacy, options })
+    }
+
+    /// Goes on with other settings. Nothing is taken off meanwhile and nothing that is held is let go: programs with the new
+    /// settings take the places of those that run, and go on with what those have remembered. Connections that have been seen
+    /// stay guarded, or left alone, as it was decided.
+    ///
+    /// # Errors
+    /// When the kernel does not put the programs there; one side of the device may go by the new settings then.
+    pub fn adopt(&mut self, change: Change) -> Result<(), Error> {
+        let Change { datapath, options } = change;
+        let programs = attach::Programs { ingress: Some(datapath.ingress()), egress: datapath.egress() };
+        let Some(attachment) = &mut self.attachment else { return Err(Error::Detached(self.device.name.clone())) };
+        attachment.replace(&self.device, programs)?;
+        self.neighbours.replaced(attachment.links().then(|| ids(&datapath)).transpose()?);
+        self.datapath = datapath;
+        self.rules = options.pac.clone().into();
+        let budget = |pac: &Config| (pac.buffer, pac.auto);
+        if budget(&self.options.pac) != budget(&options.pac) {
+            datapath::set_budget(self.datapath.shared().gate(), &options.pac);
+        }
+        if let Some(standby) = &mut self.standby {
+            standby.change(self.rules.clone(), self.datapath.shared());
+        }
+        self.watchdog.change(options.step_aside.filter(|_| !options.observe), options.pac.max_hold);
+        self.options = options;
+        Ok(())
+    }
+}
