@@ -4,9 +4,9 @@
 #![expect(clippy::indexing_slicing, reason = "indices are drawn below the number of flows")]
 #![allow(clippy::unwrap_used, reason = "a panic in a test is the failure report")]
 
+use std::sync::Barrier;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::Barrier;
 use std::thread;
 
 use ackgate_control::decision::{self, Decision, Flow, Gate, Outgoing, Rules, flag};
