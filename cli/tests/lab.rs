@@ -115,7 +115,7 @@ fn labs_beside_each_other_leave_no_mount() {
     let labs = "for i in 1 2 3 4 5 6 7 8; do
             \"$0\" lab incast --hosts 2 --connections 2 --bytes 1KB --rounds 1 --rate 100mbit --no-ceiling >/dev/null & sleep 0.0$((9 - i))
         done; wait; grep ' /run/' /proc/self/mountinfo; ls /run/netns /run/ackgate-lab";
-    let script = format!("mount -t tmpfs none /run || exit; {labs}");
+    let script = format!("umount -l /run/netns 2>/dev/null; mount -t tmpfs none /run || exit; {labs}");
     let unshare = Command::new("unshare")
         .args(["--mount", "--propagation", "private", "sh", "-c", &script, env!("CARGO_BIN_EXE_ackgate")])
         .output()

@@ -161,10 +161,10 @@ INLINE bool beyond_timers(WITH_CORE const struct flow *flow)
 }
 
 /* Whether all that active flows could send at once fits, or nothing can be done: then nothing is lowered. Nor is it for one flow
- * alone as long as nobody knows the buffer: what it can hold one sender finds out best by itself. */
+ * alone as long as nobody knows the buffer, or the link's rate and so what its path holds: one sender finds out best by itself. */
 INLINE bool no_danger(WITH_CORE const struct flow *flow)
 {
-	if (SETTINGS->search && get64(&GATE->crowd) <= 1)
+	if ((SETTINGS->search || link_rate(CORE_ALONE) == 0) && get64(&GATE->crowd) <= 1)
 		return true;
 	return beyond_timers(CORE flow) || get64(&GATE->offered) <= get64(&GATE->threshold) + (get64(&GATE->engaged) <= 1 ? pipe_of(CORE flow) : 0);
 }
@@ -221,12 +221,24 @@ INLINE __u32 least(const struct flow *flow, const struct outgoing *out)
 INLINE __u32 affordable(WITH_CORE const struct flow *flow, const struct outgoing *out)
 {
 	__u64 mss = max_u32(get32(&flow->mss), 1);
-	__u64 free = room_for(CORE pipe_of(CORE flow)) + get32(&flow->owed);
+	__u64 free = room_for(CORE booked_with(CORE flow)) + get32(&flow->owed);
 	__u64 payload = free * mss / (mss + get32(&flow->header)) +
 			(any_flag(flow, FLOW_RECEIVED) ? ahead_of(get32(&flow->received), out->ack) : 0);
 	__u64 rounding = (1u << (out->shift & 15)) - 1;
 
 	return min_u64(max_u64(in_pairs(CORE saturating_sub(payload, rounding) / mss), LEAST_SEGMENTS) * mss, 1u << 30);
+}
+
+/* On a long path windows of many open as ACKs clock their senders, by no more than slow start would: what is granted at once is sent at once.
+ * A sender that waits gets what one of several turns is. */
+INLINE __u32 opened(WITH_CORE const struct flow *flow, const struct outgoing *out, __u32 wanted)
+{
+	__u32 acked = ahead_of(out->ack, get32(&flow->released_ack)), mss = max_u32(get32(&flow->mss), 1);
+	__u64 more = acked > 0 ? 2ull * max_u32(acked, mss) : get64(&GATE->threshold) / TURNS;
+
+	if (pipe_of(CORE flow) == 0 || !may_burst(CORE flow))
+		return wanted;
+	return min_u64(wanted, remaining(flow, out->ack) + max_u64(more, LEAST_SEGMENTS * mss));
 }
 
 INLINE __u32 grant(WITH_CORE const struct flow *flow, const struct outgoing *out)
@@ -242,7 +254,7 @@ INLINE __u32 grant(WITH_CORE const struct flow *flow, const struct outgoing *out
 		return out->ack;
 	if (may_have_ended || among_many || out->class == CLASS_HANDSHAKE)
 		return least(flow, out);
-	wanted = min_u64(share(CORE flow), lacking(CORE flow, out->ack));
+	wanted = opened(CORE flow, out, min_u64(share(CORE flow), lacking(CORE flow, out->ack)));
 	return edge_at(out, abreast(CORE_ALONE) ? min_u64(wanted, affordable(CORE flow, out)) : wanted);
 }
 

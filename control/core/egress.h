@@ -174,7 +174,7 @@ SUBPROGRAM int classify(WITH_CORE struct flow *flow, const struct segment *segme
 INLINE bool may_pass(WITH_CORE const struct flow *flow, const struct segment *segment, const struct outgoing *out, __u64 wire,
 		     __u64 now)
 {
-	bool order_kept = get32(&flow->held) == 0 || only_a_copy_waits(flow);
+	bool order_kept = get32(&flow->held) == 0 || only_a_copy_waits(flow), first;
 	__u32 class = out->class;
 	__u64 held;
 
@@ -196,13 +196,14 @@ INLINE bool may_pass(WITH_CORE const struct flow *flow, const struct segment *se
 	/* A short exchange on a new connection does not queue behind others: what a handshake invites may use an eighth more than the
 	 * budget, which the buffer has. */
 	if (order_kept && class == CLASS_HANDSHAKE && SETTINGS->credit && keeps_pace(CORE flow, out, wire, now) &&
-	    counted(CORE 0) + wire <= get64(&GATE->threshold) / 8 * 9)
+	    owed_up_to(CORE path_of(max_u64(booked_with(CORE flow), get64(&GATE->threshold)))) + wire <=
+		    get64(&GATE->threshold) / 8 * 9 + pipe_of(CORE flow))
 		return true;
 	if (held >= SETTINGS->max_held)
 		return true;
-	/* What waits for room on short paths does not stand before a long one, which has room of its own. */
-	return order_kept && (wire == 0 || ((held == 0 || (governs(CORE flow) && pipe_of(CORE flow) > 0)) && admits(CORE wire, pipe_of(CORE flow)) &&
-					    keeps_pace(CORE flow, out, wire, now)));
+	/* What waits for room on short paths does not stand before a long one, which has room of its own. Many take turns there, too. */
+	first = held == 0 || (governs(CORE flow) && pipe_of(CORE flow) > 0 && !(get64(&GATE->far_waits) && may_burst(CORE flow)));
+	return order_kept && (wire == 0 || (first && admits(CORE wire, booked_with(CORE flow)) && keeps_pace(CORE flow, out, wire, now)));
 }
 
 /*

@@ -51,7 +51,7 @@ INLINE __u64 since(__u64 now, __u64 earlier)
 /* The handshake's round trip is timed from now on. */
 INLINE void time_handshake(WITH_CORE struct flow *flow, __u64 now)
 {
-	set64(&flow->handshake_start, now);
+	set64(&flow->handshake_start, max_u64(now, 1));
 	set32(&flow->handshake_bytes, get64(&GATE->bytes));
 }
 

@@ -128,9 +128,13 @@ INLINE void sample_handshake(WITH_CORE struct flow *flow, const struct segment *
  * always stands in the queue: their least round trips would make short paths look long. */
 INLINE __u64 without_queue(WITH_CORE __u64 sample)
 {
-	__u64 rate = link_rate(CORE_ALONE);
+	__u64 rate = link_rate(CORE_ALONE), queued;
+	__u32 threshold = path_of(get64(&GATE->threshold));
 
-	return rate == 0 || abreast(CORE_ALONE) ? sample : max_u64(saturating_sub(sample, (counted(CORE 0) << 20) / rate), 1);
+	if (rate == 0 || threshold == 0 || abreast(CORE_ALONE))
+		return sample;
+	queued = (owed_up_to(CORE threshold - 1) << 20) / rate;
+	return max_u64(saturating_sub(sample, queued), 1);
 }
 
 /* PAC section IV-A, method 1: the echo of a TSval that was new when it left. */
@@ -339,7 +343,7 @@ SUBPROGRAM int account_ingress(WITH_CORE struct flow *flow, const struct segment
 	}
 	sample_timestamp(CORE flow, segment, now);
 	wanted = get64(&GATE->wanted);
-	return wanted > 0 && admits(CORE wanted, get64(&GATE->wanted_pipe)) && replace64(&GATE->wanted, wanted, 0);
+	return wanted > 0 && admits(CORE wanted, get64(&GATE->wanted_path)) && replace64(&GATE->wanted, wanted, 0);
 }
 
 #endif

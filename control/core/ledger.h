@@ -12,8 +12,9 @@
 #define LONG_PATH 1
 /* Round trips after which the least of them is believed: one alone may contain a pause of the sender. */
 #define SAMPLES 8
-/* Lengths of paths that are told apart: short ones, and long ones by powers of two. */
+/* Lengths of paths that are told apart, by powers of two of what they hold; the first hold up to so much. */
 #define PATHS 16
+#define SHORTEST_PATH 16384ull
 
 /*
  * The law.
@@ -24,13 +25,13 @@
  *     counted + trigger <= threshold                 over short paths (Algorithm 1, line 11)
  *     counted + trigger <= threshold + rate x RTT    over long ones, by the flow's own least RTT
  *
- * counted is what is in flight over paths that are not longer than the flow's own: what waits on a longer one leaves no less room
- * for it. That all together do not overfill the buffer is what the shares of flows on long paths are for (credit.h). Without a
- * known rate all paths count as short.
+ * counted is what of all that is in flight is due within the flow's own round trip: all of it over paths that hold no more than its
+ * own, and of what is in flight over a longer one, the part that its own path is of that. That all together do not overfill the
+ * buffer is, beyond that, what the shares of flows on long paths are for (credit.h). Without a known rate all paths count as short.
  *
- * What a long path holds is on its way one after the other as long as ACKs clock the sender. A request or a handshake wakes a
- * sender that sends its window at once, and many of them together: what they set in motion over long paths leaves at the link's
- * rate, but for one threshold.
+ * What a long path holds is on its way one after the other as long as ACKs clock the sender. A request, a handshake, or a grant to one
+ * that has nothing on its way wakes a sender that sends its window at once, and many of them together: over long paths they leave, with
+ * what ACKs clock meanwhile, at the link's rate, but for one threshold.
  */
 
 /* What the link carries, bytes per 2^20 ns; 0 when that is not known. */
@@ -56,12 +57,16 @@ INLINE __u64 path_holds(WITH_CORE const struct flow *flow)
 	return rate * get32(&flow->handshake_rtt) >> 20;
 }
 
-/* The same if the path is long, else 0. */
+/* So much if a path that holds it is long, else 0. */
+INLINE __u64 pipe(WITH_CORE __u64 holds)
+{
+	return SETTINGS->long_paths && holds > get64(&GATE->threshold) / LONG_PATH ? holds : 0;
+}
+
+/* What the flow's path holds if it is long, else 0. */
 INLINE __u64 pipe_of(WITH_CORE const struct flow *flow)
 {
-	__u64 bytes = path_holds(CORE flow);
-
-	return SETTINGS->long_paths && bytes > get64(&GATE->threshold) / LONG_PATH ? bytes : 0;
+	return pipe(CORE path_holds(CORE flow));
 }
 
 /* Bytes that released ACKs have triggered and that have not arrived (PAC section III-C). */
@@ -70,57 +75,96 @@ INLINE __u64 in_flight(CORE_ONLY)
 	return saturating_sub(get64(&GATE->owed), get64(&GATE->written_off));
 }
 
-/* Which of the gate's paths holds `pipe`. */
-INLINE __u32 path_of(WITH_CORE __u64 pipe)
+/* What a flow's debt is booked with, wire bytes: what its path holds; nothing where all in flight counts alike, or nobody knows. */
+INLINE __u64 booked_with(WITH_CORE const struct flow *flow)
 {
-	__u64 length = get64(&GATE->threshold) / LONG_PATH;
+	return SETTINGS->long_paths ? path_holds(CORE flow) : 0;
+}
+
+/* Which of the gate's paths hold so much. By sizes that never change: the threshold does, and debts must be found again. */
+INLINE __u32 path_of(__u64 holds)
+{
+	__u64 length = SHORTEST_PATH;
 	__u32 path = 0;
 
 ROLLED
-	for (int i = 0; i < PATHS - 1 && pipe > length; i++) {
+	for (int i = 0; i < PATHS - 1 && holds > length; i++) {
 		length *= 2;
 		path++;
 	}
 	return path;
 }
 
-/* Of what is in flight, what counts for a flow whose path holds `pipe`. What Eq. 6 has written off is taken from short paths. */
-INLINE __u64 counted(WITH_CORE __u64 pipe)
+/* What is in flight over this path and shorter ones. */
+SUBPROGRAM __u64 owed_up_to(WITH_CORE __u32 path)
 {
-	__u32 path = path_of(CORE pipe);
-	__u64 bytes = get64(&GATE->owed_by_path[0]);
+	__u64 bytes = 0;
 
 ROLLED
-	for (__u32 i = 1; i < PATHS && i <= path; i++)
+	for (__u32 i = 0; i < PATHS && i <= path; i++)
 		bytes += get64(&GATE->owed_by_path[i]);
-	return saturating_sub(min_u64(bytes, get64(&GATE->owed)), get64(&GATE->written_off));
+	return bytes;
 }
 
-/* Wire bytes that may be triggered now over such a path. */
-INLINE __u64 room_for(WITH_CORE __u64 pipe)
+/* Of what is in flight, what is due within the round trip of a path that holds so much: of a longer path's its part. What Eq. 6 has
+ * written off is taken from it. */
+SUBPROGRAM __u64 counted(WITH_CORE __u64 holds)
 {
-	return saturating_sub(get64(&GATE->threshold) + pipe, counted(CORE pipe));
+	__u64 all = get64(&GATE->owed), bytes = get64(&GATE->owed_by_path[0]), own = holds >> 10;
+	/* Round trips are known to a quarter, and those of short paths hardly, for what waits in the queue is in them. */
+	__u64 alike = max_u64(own, (get64(&GATE->threshold) / LONG_PATH) >> 10) / 4 * 5;
+
+	if (bytes < all) {
+ROLLED
+		for (int i = 1; i < PATHS; i++) {
+			__u64 owed = get64(&GATE->owed_by_path[i]);
+			/* What these paths hold in the mean, KiB. */
+			__u64 mean = owed > 0 ? get64(&GATE->held_by_path[i]) / owed : 0;
+
+			bytes += mean > alike ? owed * own / mean : owed;
+		}
+	}
+	return saturating_sub(min_u64(bytes, all), get64(&GATE->written_off));
+}
+
+/* Wire bytes that may be triggered now over a path that holds so much. */
+INLINE __u64 room_for(WITH_CORE __u64 holds)
+{
+	return saturating_sub(get64(&GATE->threshold) + pipe(CORE holds), counted(CORE holds));
 }
 
 /* Whether `trigger` more bytes may be. One trigger larger than the threshold is admitted when nothing else is in flight, or it
  * could never leave. */
-INLINE bool admits(WITH_CORE __u64 trigger, __u64 pipe)
+INLINE bool admits(WITH_CORE __u64 trigger, __u64 holds)
 {
-	return trigger <= room_for(CORE pipe) || counted(CORE pipe) == 0;
+	__u64 before = counted(CORE holds);
+
+	return trigger <= saturating_sub(get64(&GATE->threshold) + pipe(CORE holds), before) || before == 0;
 }
 
-/* Whether the segment wakes a sender. */
-INLINE bool wakes(const struct outgoing *out)
+/* Whether initial windows of all flows at once are more than the budget. Fewer senders hurt nobody by beginning together. */
+INLINE bool may_burst(WITH_CORE const struct flow *flow)
 {
-	return out->class == CLASS_REQUEST || out->class == CLASS_HANDSHAKE;
+	return get64(&GATE->crowd) * flow_wire(flow, (__u64)SETTINGS->initial_window * get32(&flow->mss)) > get64(&GATE->threshold);
 }
 
-/* What sleeping senders on long paths have been woken for and cannot have arrived yet. */
-INLINE __u64 woken(WITH_CORE __u64 now)
+/* Whether the segment makes its sender send at once instead of one segment after the other: one that is asked, or among many has
+ * nothing on its way, or may send far more than what it hears of has arrived. */
+INLINE bool wakes(WITH_CORE const struct flow *flow, const struct outgoing *out, __u64 wire)
 {
-	__u64 elapsed = min_u64(since(now, get64(&GATE->woken_since)), 1ull << 32);
+	__u64 acked = flow_wire(flow, ahead_of(out->ack, get32(&flow->released_ack)));
 
-	return saturating_sub(get64(&GATE->woken), elapsed * link_rate(CORE_ALONE) >> 20);
+	if (out->class == CLASS_REQUEST || out->class == CLASS_HANDSHAKE)
+		return true;
+	return may_burst(CORE flow) && (get32(&flow->owed) == 0 || wire > 4 * acked);
+}
+
+/* What has been set in motion over long paths, faster than the link carries it. */
+INLINE __u64 ahead_of_link(WITH_CORE __u64 now)
+{
+	__u64 elapsed = min_u64(since(now, get64(&GATE->ahead_since)), 1ull << 32);
+
+	return saturating_sub(get64(&GATE->ahead), elapsed * link_rate(CORE_ALONE) >> 20);
 }
 
 /* Whether a segment keeps the pace: for what wakes senders on long paths. */
@@ -128,19 +172,30 @@ INLINE bool keeps_pace(WITH_CORE const struct flow *flow, const struct outgoing 
 {
 	__u64 before;
 
-	if (!wakes(out) || pipe_of(CORE flow) == 0)
+	if (!wakes(CORE flow, out, wire) || pipe_of(CORE flow) == 0)
 		return true;
-	before = woken(CORE now);
+	before = ahead_of_link(CORE now);
 	return before == 0 || before + wire <= get64(&GATE->threshold);
 }
 
-/* Notes that such a segment has left. */
+/* When a segment that does not keep the pace will, where many wait: what is too much has been carried, but no less than a sixteenth of
+ * the threshold, so that nobody is woken for each segment. 0 among few: they had better wait for data to arrive, beside which they
+ * would be too much. */
+INLINE __u64 keeps_pace_at(WITH_CORE const struct flow *flow, __u64 wire, __u64 now)
+{
+	__u64 before = ahead_of_link(CORE now), threshold = get64(&GATE->threshold);
+	__u64 excess = min_u64(max_u64(saturating_sub(before + wire, threshold), threshold / 16), before);
+
+	return may_burst(CORE flow) ? now + (excess << 20) / max_u64(link_rate(CORE_ALONE), 1) + 1 : 0;
+}
+
+/* Notes what leaves; among many also in answer to data, for senders that go on and senders that are woken share the link. */
 INLINE void note_pace(WITH_CORE const struct flow *flow, const struct outgoing *out, __u64 wire, __u64 now)
 {
-	if (!wakes(out) || pipe_of(CORE flow) == 0)
+	if (wire == 0 || pipe_of(CORE flow) == 0 || !(may_burst(CORE flow) || wakes(CORE flow, out, wire)))
 		return;
-	set64(&GATE->woken, woken(CORE now) + wire);
-	set64(&GATE->woken_since, now);
+	set64(&GATE->ahead, ahead_of_link(CORE now) + wire);
+	set64(&GATE->ahead_since, now);
 }
 
 /* The receive window that our TCP offers the flow's sender, bytes. Much where the scale is not known. */
@@ -202,19 +257,35 @@ INLINE void disengage(WITH_CORE struct flow *flow)
 	}
 }
 
-/* Books a debt, and the flow's earlier one with it: how long the path is may have shown since. */
+/* What the flow owes is booked with its path from now on, as far as that has shown its length since: by more than an eighth. */
+INLINE void rebook(WITH_CORE struct flow *flow)
+{
+	__u32 holds = min_u64(booked_with(CORE flow) >> 10, ~0u), booked = get32(&flow->holds), path = path_of((__u64)holds << 10);
+	__u32 before = get32(&flow->path) & (PATHS - 1), apart = holds > booked ? holds - booked : booked - holds;
+	__u64 owed = get32(&flow->owed);
+
+	if (path == before && apart <= booked / 8)
+		return;
+	set32(&flow->path, path);
+	set32(&flow->holds, holds);
+	take_up_to64(&GATE->held_by_path[before], owed * booked);
+	owed = take_up_to64(&GATE->owed_by_path[before], owed);
+	add64(&GATE->owed_by_path[path & (PATHS - 1)], owed);
+	add64(&GATE->held_by_path[path & (PATHS - 1)], owed * holds);
+}
+
+/* Books a debt. */
 INLINE void owe(WITH_CORE struct flow *flow, __u64 bytes)
 {
-	__u32 before = get32(&flow->owed), wire = min_u64(min_u64(bytes, ~0u), ~0u - before);
-	__u32 booked = get32(&flow->path) & (PATHS - 1), path = path_of(CORE pipe_of(CORE flow));
+	__u32 before = get32(&flow->owed), wire = min_u64(min_u64(bytes, ~0u), ~0u - before), path;
 
-	if (path != booked) {
-		set32(&flow->path, path);
-		add64(&GATE->owed_by_path[path & (PATHS - 1)], take_up_to64(&GATE->owed_by_path[booked], before));
-	}
+	rebook(CORE flow);
+	path = get32(&flow->path) & (PATHS - 1);
 	/* The sum first: who pays or strikes the flow's part at the same moment finds it there. */
 	add64(&GATE->owed, wire);
-	add64(&GATE->owed_by_path[get32(&flow->path) & (PATHS - 1)], wire);
+	add64(&GATE->owed_by_path[path], wire);
+	if (path > 0)
+		add64(&GATE->held_by_path[path], (__u64)wire * get32(&flow->holds));
 	add64(&GATE->interval_charged, wire);
 	add32(&flow->owed, wire);
 }
@@ -222,8 +293,12 @@ INLINE void owe(WITH_CORE struct flow *flow, __u64 bytes)
 /* Strikes what a flow has ceased to owe off the gate's books. */
 INLINE void strike(WITH_CORE const struct flow *flow, __u64 debt)
 {
+	__u32 path = get32(&flow->path) & (PATHS - 1);
+
 	add64(&GATE->owed, -debt);
-	take_up_to64(&GATE->owed_by_path[get32(&flow->path) & (PATHS - 1)], debt);
+	take_up_to64(&GATE->owed_by_path[path], debt);
+	if (path > 0)
+		take_up_to64(&GATE->held_by_path[path], debt * get32(&flow->holds));
 }
 
 /* Where nothing is owed, no path has a part in it. A flow that pays while its debt moves to another path may leave some behind. */
@@ -231,11 +306,15 @@ INLINE void balance(CORE_ONLY)
 {
 ROLLED
 	for (int i = 0; i < PATHS; i++) {
-		__u64 left = get64(&GATE->owed_by_path[i]);
+		__u64 left = get64(&GATE->owed_by_path[i]), held = get64(&GATE->held_by_path[i]);
 
 		/* Debts are booked in the sum first, and by path then. */
-		if (left > 0 && get64(&GATE->owed) == 0)
+		if (get64(&GATE->owed) > 0)
+			return;
+		if (left > 0)
 			take_up_to64(&GATE->owed_by_path[i], left);
+		if (held > 0)
+			take_up_to64(&GATE->held_by_path[i], held);
 	}
 }
 

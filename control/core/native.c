@@ -120,9 +120,14 @@ __u64 ackgate_in_flight(STATE)
 	return in_flight(CORE_ALONE);
 }
 
-bool ackgate_admits(STATE, __u64 trigger, __u64 pipe)
+bool ackgate_admits(STATE, __u64 trigger, __u64 holds)
 {
-	return admits(CORE trigger, pipe);
+	return admits(CORE trigger, holds);
+}
+
+__u64 ackgate_booked_with(STATE, const struct flow *flow)
+{
+	return booked_with(CORE flow);
 }
 
 __u64 ackgate_pipe_of(STATE, const struct flow *flow)
@@ -133,4 +138,9 @@ __u64 ackgate_pipe_of(STATE, const struct flow *flow)
 bool ackgate_keeps_pace(STATE, const struct flow *flow, const struct outgoing *out, __u64 wire, __u64 now)
 {
 	return keeps_pace(CORE flow, out, wire, now);
+}
+
+__u64 ackgate_keeps_pace_at(STATE, const struct flow *flow, __u64 wire, __u64 now)
+{
+	return keeps_pace_at(CORE flow, wire, now);
 }

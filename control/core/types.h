@@ -247,8 +247,10 @@ struct gate {
 	__u64 corrections;
 	/* Wire bytes that were charged and voided. */
 	__u64 voided;
-	/* Of what is owed, what flows owe by the length of their paths: the first are short ones, each further is twice as long. */
+	/* Of what is owed, what flows owe by what their paths hold: the first up to 16 KiB, each further twice as much. */
 	__u64 owed_by_path[16];
+	/* The same, each byte times what the flow's path holds in KiB: what paths of a length hold in the mean. */
+	__u64 held_by_path[16];
 	/* Most that the link has carried while something was held, bytes per 2^20 ns; used where its rate is not given. */
 	__u64 measured;
 	/* Receive windows that TCP offers to active flows, bytes in all. */
@@ -257,12 +259,14 @@ struct gate {
 	__u64 rewritten;
 	/* Segments outside the window that their receiver offers: nobody's evidence. */
 	__u64 unacceptable;
-	/* Wire bytes that sleeping senders on long paths have been woken for, less what the link has carried since. */
-	__u64 woken;
+	/* 1 while what is to leave next waits for room on a long path. */
+	__u64 far_waits;
+	/* Wire bytes that were set in motion over long paths, less what the link has carried since. */
+	__u64 ahead;
 	/* Until when that is, ns. */
-	__u64 woken_since;
-	/* Room on a long path that goes with the budget that is wanted. */
-	__u64 wanted_pipe;
+	__u64 ahead_since;
+	/* What the path holds over which the budget is wanted, wire bytes. */
+	__u64 wanted_path;
 	/* Shortest wait after which our own TCP has repeated a request that was held, ns; 0 while it never has. */
 	__u64 own_timer;
 	/* Waits after which senders repeat what was received but whose ACK is held, ns: of sixteen senders, about one is faster.
@@ -356,6 +360,8 @@ struct flow {
 	__u32 rtt_since;
 	/* Which of the gate's paths the flow's debt is booked with. */
 	__u32 path;
+	/* What it holds by these books, KiB. */
+	__u32 holds;
 	/* When a sender that had used up its window was let go on: the low 32 bits of ns / 1024, made odd; 0 when it was not. */
 	__u32 let_go;
 	/* Round trips that have been timed for the least RTT. */

@@ -77,7 +77,7 @@ unsafe extern "C" {
     safe fn ackgate_governs(settings: &Settings, gate: &Gate, flow: &Flow) -> bool;
     safe fn ackgate_at_edge(settings: &Settings, gate: &Gate, flow: &Flow) -> bool;
     safe fn ackgate_in_flight(settings: &Settings, gate: &Gate) -> u64;
-    safe fn ackgate_admits(settings: &Settings, gate: &Gate, trigger: u64, pipe: u64) -> bool;
+    safe fn ackgate_admits(settings: &Settings, gate: &Gate, trigger: u64, holds: u64) -> bool;
     safe fn ackgate_keeps_pace(
         settings: &Settings,
         gate: &Gate,
@@ -86,6 +86,8 @@ unsafe extern "C" {
         wire: u64,
         now: u64,
     ) -> bool;
+    safe fn ackgate_keeps_pace_at(settings: &Settings, gate: &Gate, flow: &Flow, wire: u64, now: u64) -> u64;
+    safe fn ackgate_booked_with(settings: &Settings, gate: &Gate, flow: &Flow) -> u64;
     safe fn ackgate_pipe_of(settings: &Settings, gate: &Gate, flow: &Flow) -> u64;
 }
 
@@ -451,10 +453,16 @@ pub fn in_flight(rules: &Rules, gate: &Gate) -> u64 {
     ackgate_in_flight(&rules.settings, gate)
 }
 
-/// Whether `trigger` more bytes may be put on a path that holds `pipe`: Algorithm 1, line 11.
+/// Whether `trigger` more bytes may be put on a path that holds so much: Algorithm 1, line 11.
 #[must_use]
-pub fn admits(rules: &Rules, gate: &Gate, trigger: u64, pipe: u64) -> bool {
-    ackgate_admits(&rules.settings, gate, trigger, pipe)
+pub fn admits(rules: &Rules, gate: &Gate, trigger: u64, holds: u64) -> bool {
+    ackgate_admits(&rules.settings, gate, trigger, holds)
+}
+
+/// What the flow's path holds, wire bytes, as its debts are booked: 0 where all in flight counts alike.
+#[must_use]
+pub fn booked_with(rules: &Rules, gate: &Gate, flow: &Flow) -> u64 {
+    ackgate_booked_with(&rules.settings, gate, flow)
 }
 
 /// What the flow's path holds, if that is much: wire bytes, else 0.
@@ -467,4 +475,10 @@ pub fn pipe_of(rules: &Rules, gate: &Gate, flow: &Flow) -> u64 {
 #[must_use]
 pub fn keeps_pace(rules: &Rules, gate: &Gate, flow: &Flow, out: &Outgoing, wire: u64, now: Time) -> bool {
     ackgate_keeps_pace(&rules.settings, gate, flow, &out.to_raw(), wire, now.0)
+}
+
+/// When such a segment of the flow's, which does not, will; a time that has passed where it is data that it waits for.
+#[must_use]
+pub fn keeps_pace_at(rules: &Rules, gate: &Gate, flow: &Flow, wire: u64, now: Time) -> Time {
+    Time(ackgate_keeps_pace_at(&rules.settings, gate, flow, wire, now.0))
 }

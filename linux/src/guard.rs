@@ -244,7 +244,7 @@ impl Guard {
         // If the wish comes true in between, it has been cleared and we have been woken: then it stays cleared.
         let batch = options.batch.unwrap_or(gate.threshold.get() / 16);
         if wanted > 0 && wanted < batch && gate.wanted.replace(wanted, batch) {
-            self.again = decision::admits(rules, gate, batch, gate.wanted_pipe.get());
+            self.again = decision::admits(rules, gate, batch, gate.wanted_path.get());
         }
     }
 

@@ -131,8 +131,8 @@ pub struct Scheduler {
     ready: VecDeque<(Action, Span)>,
     tickets: u32,
     turns: u32,
-    /// When a burst of SYNs that a SYN-ACK waits for may be over.
-    settled_at: Time,
+    /// When what is to leave next may: a burst of SYNs will be over, or the link have caught up.
+    next_try: Time,
     /// Wire bytes that the present turn has taken.
     taken: u64,
     /// Flows that got a grant here, and since when each is watched for silence.
@@ -159,7 +159,7 @@ impl Default for Scheduler {
             ready: VecDeque::new(),
             tickets: 0,
             turns: 0,
-            settled_at: Time::ZERO,
+            next_try: Time::ZERO,
             taken: 0,
             granted: VecDeque::new(),
             spares: 0,
@@ -265,9 +265,9 @@ impl Scheduler {
         let split = after(Age::Request, self.split_after()).filter(|_| rules.credit);
         // What could not be split when its time came is looked at again a little later.
         let split = split.map(|time| time.max(self.last_poll + Span(rules.silence.0 / 4)));
-        // Only while a SYN-ACK waits for it; a time that has passed asks for nothing.
-        let settled = Some(self.settled_at).filter(|&at| at > self.last_poll).unwrap_or(Time::NEVER);
-        Some(limit.min(self.next_look).min(self.next_scan).min(settled).min(split.unwrap_or(Time::NEVER)))
+        // A time that has passed asks for nothing.
+        let next_try = Some(self.next_try).filter(|&at| at > self.last_poll).unwrap_or(Time::NEVER);
+        Some(limit.min(self.next_look).min(self.next_scan).min(next_try).min(split.unwrap_or(Time::NEVER)))
     }
 
     /// Releases everything at once, oldest first: the guard is being switched off.
@@ -415,7 +415,10 @@ impl Scheduler {
     /// Algorithm 1, lines 10-14: releases the next ACK if the budget allows, else asks to be woken when it does.
     fn release_next<S: State>(&mut self, rules: &Rules, state: &S, now: Time) -> bool {
         let gate = state.gate();
-        let Some(id) = self.front(rules, state, now) else { return false };
+        let Some(id) = self.front(rules, state, now) else {
+            gate.far_waits.set(0);
+            return false;
+        };
         let (Some(flow), queue) = (state.flow(id), self.flows[id.0 as usize]) else { return false };
         let held = self.slots[queue.head as usize];
         let current = held.generation == flow.generation.get();
@@ -425,21 +428,23 @@ impl Scheduler {
             && decision::syns_are_arriving(rules, gate, now)
             && now.since(held.since).0 < decision::drain(rules, gate)
         {
-            self.settled_at = decision::settled_at(rules, gate);
+            self.next_try = decision::settled_at(rules, gate);
             return false;
         }
-        let pipe = decision::pipe_of(rules, gate, flow);
+        let (holds, pipe) = (decision::booked_with(rules, gate, flow), decision::pipe_of(rules, gate, flow));
+        gate.far_waits.set(u64::from(rules.credit && pipe > 0));
         if wire > 0 && !decision::keeps_pace(rules, gate, flow, &held.out, wire, now) {
+            self.next_try = decision::keeps_pace_at(rules, gate, flow, wire, now);
             return false;
         }
-        if wire > 0 && !decision::admits(rules, gate, wire, pipe) {
+        if wire > 0 && !decision::admits(rules, gate, wire, holds) {
             if self.split_oldest_request(rules, state, now) {
                 return true;
             }
-            gate.wanted_pipe.set(pipe);
+            gate.wanted_path.set(holds);
             gate.wanted.set(wire.min(gate.threshold.get() + pipe));
             // The budget may have grown between the look and the wish.
-            if !decision::admits(rules, gate, wire, pipe) {
+            if !decision::admits(rules, gate, wire, holds) {
                 return false;
             }
             gate.wanted.take();
@@ -480,7 +485,7 @@ impl Scheduler {
         let gate = state.gate();
         let cost = decision::without_grant(rules, gate, flow, &self.slots[head as usize].out).wire();
         let may = self.can_split(rules, gate, flow, head)
-            && (cost == 0 || decision::admits(rules, gate, cost, decision::pipe_of(rules, gate, flow)));
+            && (cost == 0 || decision::admits(rules, gate, cost, decision::booked_with(rules, gate, flow)));
         if may {
             self.split(rules, state.gate(), flow, head, now);
         }

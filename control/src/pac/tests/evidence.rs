@@ -119,7 +119,8 @@ fn a_long_path_may_hold_what_it_holds_beside_the_budget() {
     assert!(decision::admits(&host.pac.rules, host.pac.gate(), threshold + pipe - 1, pipe));
     // What waits on the long path leaves a flow nearby its room.
     host.pac.state.gate.owed.set(pipe);
-    host.pac.state.gate.owed_by_path[6].set(pipe);
+    host.pac.state.gate.owed_by_path[8].set(pipe);
+    host.pac.state.gate.held_by_path[8].set(pipe * (pipe >> 10));
     assert!(decision::admits(&host.pac.rules, host.pac.gate(), threshold, 0));
     assert!(!decision::admits(&host.pac.rules, host.pac.gate(), threshold + 1_000_000, pipe));
 }

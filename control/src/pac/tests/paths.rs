@@ -152,3 +152,20 @@ fn the_handshakes_last_ack_leaves_with_a_closed_window_and_its_request_follows()
     host.check_ledger();
     assert!(last(&host) > Some(0), "the copy has brought the window");
 }
+
+#[test]
+fn one_far_flow_may_have_what_its_path_holds_from_its_first_request_on() {
+    let mut host = guard();
+    let wscale = Some(7);
+    host.send(0, Segment { flags: Flags::SYN, mss: 1460, wscale, ..blank() });
+    host.wait(Span::millis(20));
+    host.receive(0, Segment { flags: Flags::SYN | Flags::ACK, mss: 1460, wscale, ..blank() });
+    host.ack(0, 1);
+    host.wait(Span::millis(10));
+    let asks = host.send(0, Segment { window: u16::MAX, ..request(1) });
+    assert!(host.has_left(asks));
+    let flow = &host.pac.state.flows[0];
+    assert!(decision::pipe_of(&host.pac.rules, host.pac.gate(), flow) > 2_000_000, "{flow:?}");
+    let granted = flow.edge.get() - 1;
+    assert!(granted > 2_000_000, "{granted}");
+}
