@@ -164,6 +164,14 @@ impl Guard {
         self.processes.first_mut()?.wait_for(event)
     }
 
+    /// How things stand at the first of them, as it tells within the next second; `None` when it does not.
+    pub(crate) fn sample(&mut self) -> Option<Value> {
+        let first = self.processes.first_mut()?;
+        // What it told before is old.
+        while first.lines.try_recv().is_ok() {}
+        first.wait_for("sample")
+    }
+
     /// Process id of the first of them: at the receiver, where there is one there.
     #[must_use]
     pub fn pid(&self) -> u32 {

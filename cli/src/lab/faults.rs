@@ -72,7 +72,7 @@ pub(super) fn run(args: &Faults) -> anyhow::Result<()> {
     rows.end(&report)?;
     match report.broken() {
         0 => Ok(()),
-        count => Err(Broken(count).into()),
+        count => Err(Broken(count, "fault").into()),
     }
 }
 

@@ -7,7 +7,7 @@ mod case;
 mod clock;
 mod load;
 mod service;
-mod state;
+pub(crate) mod state;
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};

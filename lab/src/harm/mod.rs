@@ -3,8 +3,8 @@
 //!
 //! A row is data ([`Row`]) and a runner in a file of its own; [`rows`] lists them all.
 
-mod churn;
-mod exchanges;
+pub(crate) mod churn;
+pub(crate) mod exchanges;
 mod flood;
 mod forge;
 mod forged;
@@ -15,7 +15,7 @@ mod mixed;
 mod mptcp;
 mod oneway;
 mod requests;
-mod rounds;
+pub(crate) mod rounds;
 pub(crate) mod row;
 mod signed;
 mod simulated;

@@ -50,8 +50,8 @@ impl Unit {
         }
     }
 
-    /// What the guarded value is worth beside the unguarded one: 1 for the same, less than 1 for harm. Differences of times
-    /// within [`TIMER`] are none.
+    /// What the guarded value is worth beside the unguarded one: 1 for the same, less than 1 for harm. Differences of
+    /// milliseconds within [`TIMER`] are none.
     #[must_use]
     pub fn ratio(self, guarded: f64, unguarded: f64) -> f64 {
         let (worth, of) = match self {
@@ -129,15 +129,15 @@ pub(crate) fn io_error(what: &'static str) -> impl Fn(io::Error) -> RowError {
 
 /// What a runner is given.
 #[derive(Clone, Copy)]
-pub(super) struct Bench<'a> {
+pub(crate) struct Bench<'a> {
     /// The guard to measure; `None` unguarded.
-    pub(super) kind: Option<Kind>,
+    pub(crate) kind: Option<Kind>,
     /// The guard as a program; `None` unguarded.
-    pub(super) guard: Option<&'a GuardConfig>,
+    pub(crate) guard: Option<&'a GuardConfig>,
     /// Which pair it is, from 0.
-    pub(super) index: u32,
+    pub(crate) index: u32,
     /// Set when the user has had enough.
-    pub(super) stop: &'a AtomicBool,
+    pub(crate) stop: &'a AtomicBool,
 }
 
 impl Bench<'_> {
@@ -161,7 +161,7 @@ impl Bench<'_> {
     }
 
     /// Sleeps.
-    pub(super) fn sleep(&self, time: Duration) -> Result<(), RowError> {
+    pub(crate) fn sleep(&self, time: Duration) -> Result<(), RowError> {
         let until = Instant::now() + time;
         while let Some(left) = until.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()) {
             if self.stop.load(Ordering::Relaxed) {
