@@ -22,6 +22,7 @@ mod simulated;
 pub(crate) mod streams;
 mod variants;
 mod verdict;
+mod web;
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -185,6 +186,7 @@ pub fn rows() -> impl Iterator<Item = &'static Row> {
         marks::ROWS,
         mptcp::ROWS,
         churn::ROWS,
+        web::ROWS,
         flood::ROWS,
         simulated::ROWS,
     ];

@@ -37,6 +37,9 @@ pub enum Unit {
     /// Milliseconds: less is better.
     #[serde(rename = "ms")]
     Millis,
+    /// Microseconds of something that happens so often that chance does not matter: less is better.
+    #[serde(rename = "us")]
+    Micros,
 }
 
 impl Unit {
@@ -47,6 +50,7 @@ impl Unit {
             Self::Mbps => "Mb/s",
             Self::PerSecond => "/s",
             Self::Millis => "ms",
+            Self::Micros => "us",
         }
     }
 
@@ -58,6 +62,7 @@ impl Unit {
             Self::Mbps | Self::PerSecond => (guarded, unguarded),
             Self::Millis if guarded <= unguarded + TIMER => return (unguarded / guarded.max(TIMER)).max(1.0),
             Self::Millis => (unguarded.max(TIMER), guarded),
+            Self::Micros => (unguarded, guarded),
         };
         // Where nothing goes through unguarded either, nothing is harmed.
         if of > 0.0 { worth / of } else { 1.0 }
@@ -207,6 +212,7 @@ mod tests {
         assert_eq!(Unit::Mbps.ratio(90.0, 100.0), 0.9);
         assert_eq!(Unit::Millis.ratio(200.0, 100.0), 0.5);
         assert_eq!(Unit::Millis.ratio(50.0, 100.0), 2.0);
+        assert_eq!(Unit::Micros.ratio(125.0, 100.0), 0.8);
         assert_eq!(Unit::PerSecond.ratio(0.0, 0.0), 1.0);
     }
 
