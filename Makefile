@@ -1,6 +1,6 @@
 # Two commands: `make demo` shows what ackgate does, `make test` proves it. Both do all their own set-up.
 
-.PHONY: demo test dist test-dist test-compilers test-kernels budget bench lint clean setup build wheel test-python test-cluster deny fuzz faults
+.PHONY: demo test dist test-dist test-compilers test-kernels budget bench lint clean setup build wheel test-python test-cluster deny fuzz faults soak
 
 # Where rustup, if set-up had to fetch it, puts cargo.
 export PATH := $(PATH):$(HOME)/.cargo/bin
@@ -43,6 +43,12 @@ fuzz: setup
 faults:
 	cargo build --release --locked -p ackgate
 	./target/release/ackgate lab faults
+
+# A guard under mixed load: memory flat, nothing left, counters that add up.
+TIME ?= 30m
+soak:
+	cargo build --release --locked -p ackgate
+	./target/release/ackgate lab soak --time $(TIME)
 
 # Licences, sources and known vulnerabilities of everything in the lock file (deny.toml).
 deny:

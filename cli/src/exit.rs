@@ -37,13 +37,13 @@ impl fmt::Display for Harmed {
 
 impl std::error::Error for Harmed {}
 
-/// Faults in which a promise was broken; the table has told which.
+/// In how many cases, and what they are called, a promise was broken; the table has told which.
 #[derive(Debug)]
-pub(crate) struct Broken(pub(crate) usize);
+pub(crate) struct Broken(pub(crate) usize, pub(crate) &'static str);
 
 impl fmt::Display for Broken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "a promise is broken in {} {}", self.0, if self.0 == 1 { "fault" } else { "faults" })
+        write!(f, "a promise is broken in {} {}{}", self.0, self.1, if self.0 == 1 { "" } else { "s" })
     }
 }
 

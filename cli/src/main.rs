@@ -9,6 +9,7 @@ mod generate;
 mod host;
 mod lab;
 mod load;
+mod logs;
 mod output;
 mod reproduce;
 mod rto;
@@ -78,6 +79,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    logs::start();
     let done = match Cli::parse().command {
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Run(arguments) => run::run(&arguments),

@@ -56,7 +56,8 @@ pub(crate) struct Arguments {
     #[arg(long)]
     wait: bool,
 
-    /// Serve metrics (OpenMetrics, for Prometheus) at http://ADDRESS/metrics; without an address on the loopback interface only.
+    /// Serve metrics (OpenMetrics, for Prometheus) at http://ADDRESS/metrics, and a live page for browsers at http://ADDRESS/; without
+    /// an address on the loopback interface only.
     #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = METRICS)]
     metrics: Option<SocketAddr>,
 

@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use ackgate_linux::statistics::{Kind, STATISTICS, Statistic};
+
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the crate lies in the workspace").to_path_buf()
 }
@@ -54,6 +56,45 @@ fn every_statistic_is_in_the_manual_in_the_same_words() {
         let kind = format!("{:?}", statistic.kind).to_lowercase();
         let row = format!("| `{}` | {kind} | {} |", statistic.name, statistic.help);
         assert!(text.contains(&row), "{row}");
+    }
+}
+
+/// Words in a text that begin with a prefix.
+fn words_with<'a>(text: &'a str, prefix: &'a str) -> Vec<&'a str> {
+    let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    text.split(prefix).skip(1).map(|rest| rest.split(|c| !is_word(c)).next().unwrap_or_default()).collect()
+}
+
+#[test]
+fn dashboard_and_alert_rules_ask_for_metrics_that_there_are() {
+    let metric = |statistic: &Statistic| match statistic.kind {
+        Kind::Counter => format!("{}_total", statistic.name),
+        Kind::Gauge => statistic.name.to_owned(),
+    };
+    let known: Vec<String> = STATISTICS.iter().map(metric).chain(["build_info".to_owned()]).collect();
+    for (file, most) in [("packaging/grafana/ackgate.json", 10), ("packaging/prometheus/ackgate.rules.yml", 4)] {
+        let text = fs::read_to_string(root().join(file)).expect("it is there");
+        let asked = words_with(&text, "ackgate_");
+        assert!(asked.len() >= most, "{file}: {asked:?}");
+        for name in asked {
+            assert!(known.iter().any(|known| known == name), "{file}: no metric is called ackgate_{name}");
+        }
+    }
+    let dashboard = fs::read_to_string(root().join("packaging/grafana/ackgate.json")).expect("it is there");
+    let dashboard: serde_json::Value = serde_json::from_str(&dashboard).expect("it is JSON");
+    let panels = dashboard["panels"].as_array().expect("it has panels");
+    assert!(panels.iter().all(|panel| panel["type"] == "row" || panel["targets"][0]["expr"].is_string()), "{panels:?}");
+}
+
+#[test]
+fn the_live_page_shows_statistics_that_there_are() {
+    let page = fs::read_to_string(root().join("cli/src/run/page.html")).expect("it is there");
+    let list = page.split_once("const REASONS = [").and_then(|(_, rest)| rest.split_once(']')).expect("its list").0;
+    let listed = list.split('\'').skip(1).step_by(2);
+    let named: Vec<&str> = listed.chain(words_with(&page, " of('")).chain(words_with(&page, " grown('")).collect();
+    assert!(named.len() > 15, "{named:?}");
+    for name in named {
+        assert!(STATISTICS.iter().any(|statistic| statistic.name == name), "no statistic is called `{name}`");
     }
 }
 

@@ -292,3 +292,45 @@ fn far_senders_are_far() {
     assert_eq!(report["hosts"], 3, "{report}");
     assert!(report["round_ms"]["p50"].as_f64().unwrap() >= 40.0, "a round waits for the far sender: {report}");
 }
+
+/// The report of `ackgate lab` with these arguments, which runs a real guard; `None` where that cannot be.
+fn guarded_lab(test: &str, arguments: &[&str]) -> Option<serde_json::Value> {
+    if !privileged(test) {
+        return None;
+    }
+    if let Some(missing) = lacking() {
+        eprintln!("SKIPPED {test}: this host guards nothing: {missing}");
+        return None;
+    }
+    let output = ackgate(&[&["lab"], arguments, &["--json"]].concat()).output().unwrap();
+    Some(serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", text(&output))))
+}
+
+#[test]
+fn a_reload_and_an_upgrade_lose_nothing_and_leave_nothing() {
+    let arguments = ["faults", "--fault", "reload,upgrade,clock", "--connections", "8"];
+    let Some(report) = guarded_lab("a_reload_and_an_upgrade_lose_nothing_and_leave_nothing", &arguments) else {
+        return;
+    };
+    let [reload, upgrade, clock] = &report["rows"].as_array().unwrap()[..] else { panic!("{report}") };
+    for row in [reload, upgrade] {
+        assert_eq!((&row["connections_lost"], &row["bytes_lost"]), (&0.into(), &0.into()), "{row}");
+        assert!(row["recovered_ms"].is_number() && row["left"].as_array().unwrap().is_empty(), "{row}");
+    }
+    assert!(reload["guard"].as_str().unwrap().contains("5 changes"), "{reload}");
+    assert!(upgrade["guard"].as_str().unwrap().contains("guarded again"), "{upgrade}");
+    assert!(clock["skipped"].as_str().unwrap().contains("--step-clock"), "nobody's clock is stepped unasked: {clock}");
+}
+
+/// The other promises take longer to tell, or a machine that is not busy.
+#[test]
+fn a_short_soak_leaves_nothing() {
+    let arguments = ["soak", "--time", "5s", "--every", "1s"];
+    let Some(report) = guarded_lab("a_short_soak_leaves_nothing", &arguments) else { return };
+    let promises = report["promises"].as_array().unwrap();
+    let promise = promises.iter().find(|promise| promise["name"] == "nothing left").unwrap();
+    assert_eq!(promise["kept"], true, "{promise}");
+    let samples = report["samples"].as_array().unwrap();
+    assert!(samples.iter().any(|sample| sample["flows"].as_u64() > Some(64)), "{samples:?}");
+    assert!(report["guard_summary"]["released"].as_u64() > Some(0), "{report}");
+}

@@ -227,3 +227,22 @@ fn a_scheme_in_user_space_that_is_killed_or_stopped_hurts_no_connection() {
         assert_eq!(world.receiver_state(), before, "{scheme}");
     }
 }
+
+#[test]
+fn that_it_was_stopped_is_logged_unless_warnings_are_not_wanted() {
+    let Some(world) = World::new() else { return };
+    for (level, wanted) in [("", true), ("error", false)] {
+        let arguments = ["run", "--dev", DEVICE, "--buffer", "8000", "--json"];
+        let child = world.receiver(|| ackgate(&arguments).env("RUST_LOG", level).spawn()).unwrap();
+        let mut run = Process::new(child);
+        while run.line()["event"] != "ready" {}
+        run.signal(Signal::SIGSTOP);
+        std::thread::sleep(Duration::from_secs(1));
+        run.signal(Signal::SIGCONT);
+        while run.line()["rescues"].as_u64().unwrap_or(0) == 0 {}
+        run.signal(Signal::SIGINT);
+        assert!(run.child.wait().unwrap().success());
+        let said = run.said();
+        assert_eq!(said.contains("this process was stopped for more than"), wanted, "{said}");
+    }
+}

@@ -87,7 +87,11 @@ fn a_statistic_has_one_name_wherever_it_is_told() {
         assert!(metrics.contains(&line), "{line} in {metrics}");
     }
     assert!(metrics.ends_with("# EOF\n"), "{metrics}");
-    assert!(get(&world, METRICS, "/").unwrap().0.contains("404"));
+    let (head, page) = get(&world, METRICS, "/").unwrap();
+    assert!(head.contains("200") && head.contains("text/html") && page.contains("fetch('/metrics'"), "{head}\n{page}");
+    let elsewhere = page.replace("http://www.w3.org/2000/svg", "");
+    assert!(!elsewhere.contains("://"), "it works where nothing else can be reached");
+    assert!(get(&world, METRICS, "/metric").unwrap().0.contains("404"));
     let stranger = world.receiver(|| ackgate(&["status"]).uid(65_534).output());
     match stranger {
         Ok(stranger) => {
@@ -125,6 +129,30 @@ fn an_address_that_is_taken_is_named_and_nothing_is_guarded() {
     world.receiver(|| assert!(Command::new("ip").args(["link", "del", "again0"]).status().unwrap().success()));
     assert_eq!(world.receiver_state(), before);
     run.stop();
+}
+
+#[test]
+fn a_browser_shows_how_a_guard_stands() {
+    let browser =
+        ["chromium", "google-chrome"].into_iter().find(|it| Command::new(it).arg("--version").output().is_ok());
+    let Some(browser) = browser else {
+        eprintln!("skipped: no browser is installed (apt install chromium)");
+        return;
+    };
+    let Some(world) = World::new() else { return };
+    let run = Run::start(&world);
+    let profile = tempfile::tempdir().unwrap();
+    let mut command = Command::new(browser);
+    command
+        .args(["--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=3000", "--dump-dom"])
+        .arg(format!("--user-data-dir={}", profile.path().display()))
+        .arg(format!("http://{METRICS}/"));
+    let shown = world.receiver(|| command.output()).unwrap();
+    let budget = run.sample["threshold"].as_f64().unwrap() / 1000.0;
+    run.stop();
+    let page = String::from_utf8_lossy(&shown.stdout);
+    assert!(page.contains(&format!("<h2>{DEVICE}</h2>")) && page.contains("guarded by credit"), "{shown:?}");
+    assert!(page.contains(&format!("in flight of {budget:.1} kB")), "{page}");
 }
 
 #[test]

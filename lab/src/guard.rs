@@ -1,8 +1,10 @@
 //! What a scheme needs as children of the lab: `ackgate run` at the receiver, at the senders or at both, or M21TCP-A's switch and
 //! hosts. Started, waited for until they are ready, ended as Ctrl-C would, their summaries read.
 
-use std::io::{BufRead, BufReader, Read};
-use std::path::PathBuf;
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
@@ -26,7 +28,7 @@ pub enum GuardError {
         /// What was run.
         program: String,
         /// What the kernel said.
-        source: std::io::Error,
+        source: io::Error,
     },
     /// It ended, or stayed silent, instead of guarding.
     #[error("`{command}` did not begin to guard: {message}")]
@@ -85,6 +87,25 @@ impl GuardConfig {
         arguments
     }
 
+    /// The same as a file of settings for `ackgate run --config`, with a sample each second. Of what is given twice, the last counts.
+    fn settings(&self, device: &str, spec: &Spec) -> String {
+        let arguments = self.run(device, spec);
+        // The options come in pairs after the device's.
+        let options = arguments[4..].chunks_exact(2);
+        let keys: BTreeMap<&str, &str> =
+            options.map(|option| (option[0].trim_start_matches('-'), option[1].as_str())).collect();
+        let keys: String = keys.iter().map(|(key, value)| format!("{key} = {value:?}\n")).collect();
+        format!("[[device]]\nname = {device:?}\n{keys}[status]\nsamples = \"1s\"\n")
+    }
+
+    /// Writes the file of settings for the receiver of a testbed.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub(crate) fn write_settings(&self, spec: &Spec, file: &Path) -> io::Result<()> {
+        fs::write(file, self.settings(RECEIVER_DEVICE, spec))
+    }
+
     /// Arguments of `ackgate host` for the hosts of a testbed.
     fn hosts(&self, testbed: &Testbed) -> Vec<String> {
         let spec = testbed.spec();
@@ -125,6 +146,30 @@ impl Guard {
             }
         };
         Ok(Self { places, processes })
+    }
+
+    /// Starts a guard at the receiver by the settings of a file, as the service does.
+    ///
+    /// # Errors
+    /// As [`Guard::start`].
+    pub(crate) fn start_by_file(testbed: &Testbed, program: Option<&PathBuf>, file: &Path) -> Result<Self, GuardError> {
+        let arguments =
+            ["run", "--json", "--config"].map(str::to_owned).into_iter().chain([file.display().to_string()]);
+        let process = Process::start(&testbed.receiver(), program, &arguments.collect::<Vec<_>>())?;
+        Ok(Self { places: Places::Receiver, processes: vec![process] })
+    }
+
+    /// The next line of that event of the first of them; `None` when it does not come in time.
+    pub(crate) fn event(&mut self, event: &str) -> Option<Value> {
+        self.processes.first_mut()?.wait_for(event)
+    }
+
+    /// How things stand at the first of them, as it tells within the next second; `None` when it does not.
+    pub(crate) fn sample(&mut self) -> Option<Value> {
+        let first = self.processes.first_mut()?;
+        // What it told before is old.
+        while first.lines.try_recv().is_ok() {}
+        first.wait_for("sample")
     }
 
     /// Process id of the first of them: at the receiver, where there is one there.
@@ -259,5 +304,19 @@ impl Drop for Process {
         // After `stop` it has ended already, and both do nothing.
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_of_settings_says_what_the_options_say() {
+        let extra = ["--buffer", "64KB", "--max-held", "8"].map(str::to_owned).to_vec();
+        let config = GuardConfig { program: None, policy: "credit".into(), max_hold: None, extra };
+        let text = config.settings("rx0", &Spec { rate: 500_000_000, ..Spec::pac_edge() });
+        let keys = "buffer = \"64KB\"\nguard = \"credit\"\nmax-held = \"8\"\nrate = \"500000000bit\"\n";
+        assert_eq!(text, format!("[[device]]\nname = \"rx0\"\n{keys}[status]\nsamples = \"1s\"\n"));
     }
 }

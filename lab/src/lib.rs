@@ -9,6 +9,7 @@
 //! - [`faults`]: what connections notice when something happens to the guard.
 //! - [`harm`]: where a guard harms, case by case.
 //! - [`mouse`]: small requests among bulk.
+//! - [`soak`]: a guard under mixed load for a long time.
 //! - [`pairs`]: with and without the guard in turn, and what it costs.
 //! - [`programs`]: the lab's own BPF programs, as the kernel's verifier takes them.
 //! - [`machine`]: what it was measured on, and what its processors did.
@@ -24,6 +25,7 @@ pub mod machine;
 pub mod mouse;
 pub mod pairs;
 pub mod programs;
+pub mod soak;
 pub mod testbed;
 
 mod bpf;

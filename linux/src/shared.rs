@@ -39,6 +39,8 @@ pub struct Books {
     pub would_hold: U64,
     /// Connections that the rules leave alone ([`crate::selection`]).
     pub excluded: U64,
+    /// TCP segments of connections that are not in the flow table, which pass.
+    pub untracked: U64,
 }
 
 /// Memory of a BPF array map.
@@ -215,7 +217,8 @@ mod tests {
             malformed,
             authenticated,
             would_hold,
-            excluded
+            excluded,
+            untracked
         );
         assert_eq!(size_of::<FlowKey>(), 40, "struct flow_key");
         assert_eq!(size_of::<types::link>() % 8, 0, "entries of an array map stand at multiples of 8 bytes");

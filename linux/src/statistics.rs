@@ -56,6 +56,8 @@ statistics! {
     Counter released,
     /// Frames released because they had been held for the longest time allowed.
     Counter forced,
+    /// Window updates sent once more because nothing came of them.
+    Counter repeated,
     /// Outgoing segments that were never held.
     Counter passed,
     /// ACKs that were left out because the next one says it all.
@@ -76,6 +78,8 @@ statistics! {
     Counter excluded,
     /// Connections that found no room in the flow table and are not guarded.
     Counter unguarded,
+    /// Segments of connections that are excluded, found no room or were not seen to begin, which pass.
+    Counter untracked,
     /// Frames of other protocols, which pass.
     Counter not_tcp,
     /// IP fragments, which pass.
@@ -88,6 +92,8 @@ statistics! {
     Counter overflow,
     /// Released frames that the device would not take.
     Counter lost,
+    /// Frames sent to hand connections back to TCP, when the guard stepped aside or was stopped.
+    Counter handed_back,
     /// Segments outside the window that their receiver offers, of which nothing was believed.
     Counter unacceptable,
     /// Times that the guard stepped aside because it seemed to do harm.

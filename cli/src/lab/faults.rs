@@ -30,6 +30,10 @@ pub(crate) struct Faults {
     /// Print one JSON object instead of a table.
     #[arg(long)]
     json: bool,
+    /// Also step the wall clock of this whole host by an hour, ahead and behind, for a second each; it is put right by the same
+    /// steps, also after Ctrl-C, but not after kill -9. Best in a virtual machine.
+    #[arg(long)]
+    step_clock: bool,
     /// Another program than this one to guard with; it is called as `ackgate run` is.
     #[arg(long, value_name = "PROGRAM", hide = true)]
     guard_program: Option<PathBuf>,
@@ -55,6 +59,7 @@ pub(super) fn run(args: &Faults) -> anyhow::Result<()> {
         faults: args.fault.clone(),
         policy: args.guard.clone(),
         program: args.guard_program.clone(),
+        step_clock: args.step_clock,
     };
     let mut rows = Rows::begin(
         args.json,
@@ -67,7 +72,7 @@ pub(super) fn run(args: &Faults) -> anyhow::Result<()> {
     rows.end(&report)?;
     match report.broken() {
         0 => Ok(()),
-        count => Err(Broken(count).into()),
+        count => Err(Broken(count, "fault").into()),
     }
 }
 

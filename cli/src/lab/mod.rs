@@ -6,6 +6,7 @@ mod harm;
 mod mouse;
 mod pairs;
 mod rows;
+mod soak;
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -43,6 +44,8 @@ pub(crate) enum Command {
     Harm(Box<harm::Harm>),
     /// What connections lose, and how long they stand still, when a guard is killed, stopped, starved or robbed of its device.
     Faults(Box<faults::Faults>),
+    /// A guard under mixed load for half an hour: is its memory flat, is anything left in the end, do its counters add up?
+    Soak(Box<soak::Soak>),
     /// Leave a testbed standing, to try things by hand.
     Up(Up),
     /// Remove a testbed that `up` left.
@@ -329,6 +332,7 @@ pub(crate) fn run(command: Command) -> anyhow::Result<()> {
         Command::Mouse(args) => mouse::run(&args),
         Command::Harm(args) => harm::run(&args),
         Command::Faults(args) => faults::run(&args),
+        Command::Soak(args) => soak::run(&args),
         Command::Up(args) => {
             if args.network.rate == RateArgument::Auto {
                 return Err(Refused(anyhow::anyhow!("a standing testbed needs a --rate of its own, not `auto`")).into());

@@ -203,6 +203,7 @@ impl Printer {
     }
 }
 
+#[expect(clippy::disallowed_methods, reason = "people and their machines want to know when it was")]
 fn unix_time() -> f64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     since.as_secs() as f64 + f64::from(since.subsec_millis()) / 1000.0

@@ -1,4 +1,4 @@
-//! What others are told of a running guard: `ackgate status` over the socket of its claim, Prometheus over HTTP.
+//! What others are told of a running guard: `ackgate status` over the socket of its claim, Prometheus and browsers over HTTP.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -25,6 +25,10 @@ use crate::exit::Refused;
 
 /// Notices that are kept.
 const NOTICES: usize = 10;
+/// The live page: everything that it needs is in it, and its figures come from `/metrics`.
+const PAGE: &str = include_str!("page.html");
+/// The page may fetch from where it came from, and from nowhere else.
+const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'";
 /// OpenMetrics 1.0.
 const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
@@ -182,7 +186,7 @@ pub(super) struct Metrics {
 }
 
 impl Metrics {
-    /// Serves those of all guards of the board.
+    /// Serves those of all guards of the board, and a page that shows them.
     ///
     /// # Errors
     /// When the address cannot be had.
@@ -195,9 +199,14 @@ impl Metrics {
         let ours = Arc::clone(&server);
         let serve = move || {
             for request in ours.incoming_requests() {
-                let found = matches!(request.method(), Method::Get | Method::Head) && request.url() == "/metrics";
+                let asks = matches!(request.method(), Method::Get | Method::Head);
+                let answer = match request.url() {
+                    "/" if asks => page(),
+                    "/metrics" if asks => metrics(&registry),
+                    _ => not_found(),
+                };
                 // Whoever goes away before the answer is there does not matter.
-                let _ = request.respond(if found { page(&registry) } else { not_found() });
+                let _ = request.respond(answer);
             }
         };
         let thread = std::thread::Builder::new().name("ackgate-metrics".into()).spawn(serve);
@@ -216,17 +225,24 @@ impl Drop for Metrics {
 
 type Page = Response<io::Cursor<Vec<u8>>>;
 
-fn page(registry: &Registry) -> Page {
+fn header(name: &str, value: &str) -> Header {
+    Header::from_bytes(name, value).expect("the header is plain text")
+}
+
+fn page() -> Page {
+    Response::from_string(PAGE)
+        .with_header(header("Content-Type", "text/html; charset=utf-8"))
+        .with_header(header("Content-Security-Policy", POLICY))
+}
+
+fn metrics(registry: &Registry) -> Page {
     let mut body = String::new();
     match text::encode(&mut body, registry) {
-        Ok(()) => {
-            let header = Header::from_bytes("Content-Type", CONTENT_TYPE).expect("the header is plain text");
-            Response::from_string(body).with_header(header)
-        }
+        Ok(()) => Response::from_string(body).with_header(header("Content-Type", CONTENT_TYPE)),
         Err(error) => Response::from_string(error.to_string()).with_status_code(StatusCode(500)),
     }
 }
 
 fn not_found() -> Page {
-    Response::from_string("see /metrics\n").with_status_code(StatusCode(404))
+    Response::from_string("see / for people, /metrics for Prometheus\n").with_status_code(StatusCode(404))
 }

@@ -6,6 +6,8 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 
+use super::clock::Stepped;
+use super::service::Service;
 use super::state::{Group, processes};
 use crate::guard::{Guard, GuardConfig, GuardError};
 use crate::harm::row::{RowError, io_error};
@@ -17,6 +19,10 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const DOWN: Duration = Duration::from_secs(1);
 /// Far below what a guard needs, in bytes.
 const STARVED: u64 = 64 << 10;
+/// What a guard is told of the buffer, one after the other.
+const BUFFERS: [&str; 5] = ["32KB", "128KB", "48KB", "96KB", "64KB"];
+/// In seconds.
+const AN_HOUR: i64 = 3600;
 
 /// One fault.
 pub struct Case {
@@ -26,6 +32,8 @@ pub struct Case {
     pub what: &'static str,
     /// Further options of the guard.
     pub(super) options: &'static [&'static str],
+    /// The guard runs from a file of its own by a file of settings, as the service does.
+    pub(super) as_service: bool,
     /// The network itself is struck, so connections pause without a guard, too.
     pub(super) strikes_network: bool,
     /// The network is there afterwards.
@@ -44,6 +52,10 @@ pub(super) struct Scene<'a> {
     pub(super) guard: Option<Guard>,
     /// What keeps memory short, until everything is over.
     pub(super) group: Option<Group>,
+    /// The files of the guard that runs as a service.
+    pub(super) service: Option<Service>,
+    /// Whether the clock of this whole host may be stepped.
+    pub(super) may_step_clock: bool,
 }
 
 /// All faults, in the order of the table. A new one is a row here.
@@ -53,6 +65,7 @@ pub fn cases() -> &'static [Case] {
         name: "none",
         what: "nothing happens: what the load does by itself",
         options: &[],
+        as_service: false,
         strikes_network: false,
         network_returns: true,
         came_about: |_| true,
@@ -79,6 +92,26 @@ pub fn cases() -> &'static [Case] {
             ..QUIET
         },
         Case { name: "restart", what: "ended and started again", strike: |scene| scene.restarted(), ..QUIET },
+        Case {
+            name: "reload",
+            what: "five changes of its settings, each by SIGHUP",
+            as_service: true,
+            strike: |scene| scene.reloaded(),
+            ..QUIET
+        },
+        Case {
+            name: "upgrade",
+            what: "its program is replaced, then restarted as the package does",
+            as_service: true,
+            strike: |scene| scene.upgraded(),
+            ..QUIET
+        },
+        Case {
+            name: "clock",
+            what: "the wall clock steps by an hour, ahead and behind",
+            strike: |scene| scene.moved_in_time(),
+            ..QUIET
+        },
         Case {
             name: "down-up",
             what: "its device is set down for 1 s",
@@ -145,6 +178,53 @@ impl Scene<'_> {
         self.guard.take().map(Guard::stop).transpose()?;
         self.guard = Some(Guard::start(self.testbed, self.config)?);
         Ok(Some(format!("guarded again after {} ms", began.elapsed().as_millis())))
+    }
+
+    fn reloaded(&mut self) -> Result<Option<String>, RowError> {
+        let (Some(service), Some(_)) = (&self.service, &self.guard) else { return Ok(None) };
+        let began = Instant::now();
+        for buffer in BUFFERS {
+            let extra = [&self.config.extra[..], &["--buffer".into(), buffer.into()]].concat();
+            service.configure(self.testbed, &GuardConfig { extra, ..self.config.clone() })?;
+            self.signal(Signal::SIGHUP)?;
+            if self.guard.as_mut().and_then(|guard| guard.event("changed")).is_none() {
+                return Err(RowError::Lab(GuardError::End("it did not take its new settings".into()).into()));
+            }
+        }
+        Ok(Some(format!("took {} changes in {} ms", BUFFERS.len(), began.elapsed().as_millis())))
+    }
+
+    fn upgraded(&mut self) -> Result<Option<String>, RowError> {
+        let Some(service) = self.service.take() else { return Ok(None) };
+        service.replace_program()?;
+        // It goes on from a file that has no name any more.
+        std::thread::sleep(Duration::from_secs(1));
+        let began = Instant::now();
+        self.signal(Signal::SIGTERM)?;
+        let ended = self.ended(PATIENCE)?.unwrap_or_else(|| "did not end on SIGTERM".into());
+        let guard = service.start(self.testbed)?;
+        let new = service.is_run_by(guard.pid())?;
+        self.guard = Some(guard);
+        self.service = Some(service);
+        match new {
+            true => Ok(Some(format!("{ended}, guarded again after {} ms", began.elapsed().as_millis()))),
+            false => Err(RowError::Lab(GuardError::End("it still runs the old program".into()).into())),
+        }
+    }
+
+    fn moved_in_time(&self) -> Result<Option<String>, RowError> {
+        if !self.may_step_clock {
+            let why = "it steps the clock of this whole host: with --step-clock, best in a virtual machine";
+            return Err(RowError::Impossible(why.into()));
+        }
+        let step = |seconds| Stepped::by(seconds).map_err(io_error("stepping the clock"));
+        let ahead = step(AN_HOUR)?;
+        std::thread::sleep(Duration::from_secs(1));
+        drop(ahead);
+        let behind = step(-AN_HOUR)?;
+        std::thread::sleep(Duration::from_secs(1));
+        drop(behind);
+        Ok(Some("guarded on".into()))
     }
 
     fn flapped(&mut self) -> Result<Option<String>, RowError> {

@@ -4,8 +4,10 @@
 //! The switch's buffer is deep and the guard is told a small one: it holds all the time, and nothing is lost but by the fault.
 
 mod case;
+mod clock;
 mod load;
-mod state;
+mod service;
+pub(crate) mod state;
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,6 +18,7 @@ use serde::Serialize;
 use self::case::Scene;
 pub use self::case::{Case, cases};
 use self::load::Load;
+use self::service::Service;
 use self::state::{state, wait_for};
 use crate::guard::{Guard, GuardConfig};
 use crate::harm::row::{RowError, spec};
@@ -48,6 +51,8 @@ pub struct FaultsConfig {
     pub policy: String,
     /// Another program than this one to guard with.
     pub program: Option<PathBuf>,
+    /// Whether the clock of this whole host may be stepped.
+    pub step_clock: bool,
 }
 
 /// What came of one fault. Times are in milliseconds.
@@ -181,13 +186,19 @@ fn strike(case: &Case, config: &FaultsConfig, guarded: bool) -> Result<Noticed, 
     extra.extend(case.options.iter().map(|&option| option.to_owned()));
     let config_of_guard =
         GuardConfig { program: config.program.clone(), policy: config.policy.clone(), max_hold: None, extra };
-    let guard = guarded.then(|| Guard::start(&testbed, &config_of_guard)).transpose()?;
+    let service = case.as_service.then(|| Service::install(&testbed, &config_of_guard)).transpose()?;
+    let start = || match &service {
+        Some(service) => service.start(&testbed),
+        None => Guard::start(&testbed, &config_of_guard),
+    };
+    let guard = guarded.then(start).transpose()?;
     let load = Load::start(&testbed, config.connections)?;
     std::thread::sleep(BEFORE);
     if load.wait_for_all(RECOVERY).is_none() {
         return Err(RowError::Impossible("a connection stands still before anything has happened".into()));
     }
-    let mut scene = Scene { testbed: &testbed, config: &config_of_guard, guard, group: None };
+    let may_step_clock = config.step_clock;
+    let mut scene = Scene { testbed: &testbed, config: &config_of_guard, guard, group: None, service, may_step_clock };
     load.mark();
     let done = (case.strike)(&mut scene)?;
     let (recovered, pause, lost);
@@ -223,8 +234,13 @@ mod tests {
 
     #[test]
     fn an_unknown_fault_is_named() {
-        let config =
-            FaultsConfig { connections: 1, faults: vec!["kil".into()], policy: "credit".into(), program: None };
+        let config = FaultsConfig {
+            connections: 1,
+            faults: vec!["kil".into()],
+            policy: "credit".into(),
+            program: None,
+            step_clock: false,
+        };
         let error = run_faults(&config, &AtomicBool::new(false), |_| {}).unwrap_err();
         assert!(error.to_string().contains("`kil`"), "{error}");
     }

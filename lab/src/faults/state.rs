@@ -40,7 +40,7 @@ fn own() -> std::io::Result<Vec<String>> {
 }
 
 /// Processes in the receiver's namespace, and their names.
-pub(super) fn processes(testbed: &Testbed) -> std::io::Result<Vec<(i32, String)>> {
+pub(crate) fn processes(testbed: &Testbed) -> std::io::Result<Vec<(i32, String)>> {
     use std::os::unix::fs::MetadataExt;
     let namespace = fs::metadata(testbed.receiver().path())?;
     let mut found = Vec::new();

@@ -22,7 +22,7 @@ const ACCEPTING: usize = 8;
 const TCP_FASTOPEN_CONNECT: libc::c_int = 30;
 
 /// Clients that open a connection, ask once, read until the server closes, and begin again.
-struct Churn {
+pub(crate) struct Churn {
     clients: usize,
     /// Octets of a response.
     response: usize,
@@ -75,8 +75,24 @@ impl Measure for Churn {
         let hosts = 4;
         let spec = self.mbps.map_or_else(|| fast(hosts), |mbps| spec(hosts, mbps));
         let (testbed, guard) = bench.bed(spec)?;
+        self.prepare(&testbed)?;
+        let per_second = self.run(&testbed, bench, Duration::from_millis(1500))?;
+        end(guard)?;
+        Ok(per_second)
+    }
+}
+
+impl Churn {
+    /// That many clients at the guarded host, a connection for each request of 1 KB.
+    pub(crate) const fn of(clients: usize) -> Self {
+        Self { clients, ..PULL }
+    }
+
+    /// Sets up the hosts.
+    pub(crate) fn prepare(&self, testbed: &Testbed) -> Result<(), RowError> {
         make_room(4096)?;
-        let everywhere = std::iter::once(testbed.receiver()).chain((0..hosts).map(|k| testbed.sender(k)));
+        let senders = (0..testbed.spec().hosts).map(|k| testbed.sender(k));
+        let everywhere = std::iter::once(testbed.receiver()).chain(senders);
         let settings: &[(&str, &str)] = match self.way {
             // Both ends; no blackhole detection, which one lost SYN would set off.
             Way::FastOpen => &[("ipv4/tcp_fastopen", "3"), ("ipv4/tcp_fastopen_blackhole_timeout_sec", "0")],
@@ -87,15 +103,11 @@ impl Measure for Churn {
         for host in everywhere {
             host.set_sysctls(settings).map_err(io_error("setting up a host"))?;
         }
-        let per_second = self.run(&testbed, bench)?;
-        end(guard)?;
-        Ok(per_second)
+        Ok(())
     }
-}
 
-impl Churn {
-    /// Serves and asks; responses per second.
-    fn run(&self, testbed: &Testbed, bench: &Bench<'_>) -> Result<f64, RowError> {
+    /// Serves and asks; responses per second of `span`, which begins when all are under way.
+    pub(crate) fn run(&self, testbed: &Testbed, bench: &Bench<'_>, span: Duration) -> Result<f64, RowError> {
         let hosts = testbed.spec().hosts;
         let senders: Vec<Namespace> = (0..hosts).map(|k| testbed.sender(k)).collect();
         let (stop, done) = (AtomicBool::new(false), AtomicU64::new(0));
@@ -124,7 +136,7 @@ impl Churn {
             }
             let value = bench.sleep(Duration::from_millis(300)).and_then(|()| {
                 let (before, began) = (done.load(Ordering::Relaxed), Instant::now());
-                bench.sleep(Duration::from_millis(1500))?;
+                bench.sleep(span)?;
                 Ok((done.load(Ordering::Relaxed) - before) as f64 / began.elapsed().as_secs_f64())
             });
             stop.store(true, Ordering::Relaxed);

@@ -12,17 +12,17 @@ use super::streams::Pair;
 
 /// What is exchanged.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Shape {
+pub(crate) struct Shape {
     /// Octets of a request.
-    pub(super) request: usize,
+    pub(crate) request: usize,
     /// Octets of a response.
-    pub(super) response: usize,
+    pub(crate) response: usize,
     /// How long the server takes to answer.
-    pub(super) think: Duration,
+    pub(crate) think: Duration,
 }
 
 /// Exchanges that go on for as long as this lives.
-pub(super) struct Exchanges {
+pub(crate) struct Exchanges {
     received: Arc<AtomicU64>,
     streams: Vec<TcpStream>,
     threads: Vec<JoinHandle<()>>,
@@ -30,7 +30,7 @@ pub(super) struct Exchanges {
 
 impl Exchanges {
     /// Starts them on all connections.
-    pub(super) fn start(pairs: Vec<Pair>, shape: Shape) -> Result<Self, RowError> {
+    pub(crate) fn start(pairs: Vec<Pair>, shape: Shape) -> Result<Self, RowError> {
         let mut all = Self { received: Arc::default(), streams: Vec::new(), threads: Vec::new() };
         for Pair { receiver, sender } in pairs {
             for end in [&receiver, &sender] {

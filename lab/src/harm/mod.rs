@@ -3,8 +3,8 @@
 //!
 //! A row is data ([`Row`]) and a runner in a file of its own; [`rows`] lists them all.
 
-mod churn;
-mod exchanges;
+pub(crate) mod churn;
+pub(crate) mod exchanges;
 mod flood;
 mod forge;
 mod forged;
@@ -15,13 +15,14 @@ mod mixed;
 mod mptcp;
 mod oneway;
 mod requests;
-mod rounds;
+pub(crate) mod rounds;
 pub(crate) mod row;
 mod signed;
 mod simulated;
 pub(crate) mod streams;
 mod variants;
 mod verdict;
+mod web;
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -185,6 +186,7 @@ pub fn rows() -> impl Iterator<Item = &'static Row> {
         marks::ROWS,
         mptcp::ROWS,
         churn::ROWS,
+        web::ROWS,
         flood::ROWS,
         simulated::ROWS,
     ];

@@ -12,23 +12,23 @@ use crate::testbed::Testbed;
 
 /// Barrier-synchronised rounds on kept connections.
 #[derive(Clone, Copy)]
-pub(super) struct Rounds {
-    pub(super) connections: usize,
-    pub(super) bytes: u64,
-    pub(super) rounds: u32,
-    pub(super) limit: Duration,
+pub(crate) struct Rounds {
+    pub(crate) connections: usize,
+    pub(crate) bytes: u64,
+    pub(crate) rounds: u32,
+    pub(crate) limit: Duration,
 }
 
 /// Hosts that send rounds.
-pub(super) const HOSTS: usize = 8;
+pub(crate) const HOSTS: usize = 8;
 
 /// 64 senders of 64 KB each, ten times, given four seconds.
-pub(super) const TEN: Rounds = Rounds { connections: 64, bytes: 64_000, rounds: 10, limit: Duration::from_secs(4) };
+pub(crate) const TEN: Rounds = Rounds { connections: 64, bytes: 64_000, rounds: 10, limit: Duration::from_secs(4) };
 
 impl Rounds {
     /// Payload over time in megabits per second, the round that stood still when the time was over included.
     /// The first `hosts` send.
-    pub(super) fn mbps(&self, lab: &Lab, hosts: usize, bench: &Bench<'_>) -> Result<f64, RowError> {
+    pub(crate) fn mbps(&self, lab: &Lab, hosts: usize, bench: &Bench<'_>) -> Result<f64, RowError> {
         let config = PullConfig {
             servers: (0..hosts).map(|k| SocketAddr::new(Testbed::sender_address(k, false), PORT)).collect(),
             connections: self.connections,

@@ -37,6 +37,9 @@ pub enum Unit {
     /// Milliseconds: less is better.
     #[serde(rename = "ms")]
     Millis,
+    /// Microseconds of something that happens so often that chance does not matter: less is better.
+    #[serde(rename = "us")]
+    Micros,
 }
 
 impl Unit {
@@ -47,17 +50,19 @@ impl Unit {
             Self::Mbps => "Mb/s",
             Self::PerSecond => "/s",
             Self::Millis => "ms",
+            Self::Micros => "us",
         }
     }
 
-    /// What the guarded value is worth beside the unguarded one: 1 for the same, less than 1 for harm. Differences of times
-    /// within [`TIMER`] are none.
+    /// What the guarded value is worth beside the unguarded one: 1 for the same, less than 1 for harm. Differences of
+    /// milliseconds within [`TIMER`] are none.
     #[must_use]
     pub fn ratio(self, guarded: f64, unguarded: f64) -> f64 {
         let (worth, of) = match self {
             Self::Mbps | Self::PerSecond => (guarded, unguarded),
             Self::Millis if guarded <= unguarded + TIMER => return (unguarded / guarded.max(TIMER)).max(1.0),
             Self::Millis => (unguarded.max(TIMER), guarded),
+            Self::Micros => (unguarded, guarded),
         };
         // Where nothing goes through unguarded either, nothing is harmed.
         if of > 0.0 { worth / of } else { 1.0 }
@@ -129,15 +134,15 @@ pub(crate) fn io_error(what: &'static str) -> impl Fn(io::Error) -> RowError {
 
 /// What a runner is given.
 #[derive(Clone, Copy)]
-pub(super) struct Bench<'a> {
+pub(crate) struct Bench<'a> {
     /// The guard to measure; `None` unguarded.
-    pub(super) kind: Option<Kind>,
+    pub(crate) kind: Option<Kind>,
     /// The guard as a program; `None` unguarded.
-    pub(super) guard: Option<&'a GuardConfig>,
+    pub(crate) guard: Option<&'a GuardConfig>,
     /// Which pair it is, from 0.
-    pub(super) index: u32,
+    pub(crate) index: u32,
     /// Set when the user has had enough.
-    pub(super) stop: &'a AtomicBool,
+    pub(crate) stop: &'a AtomicBool,
 }
 
 impl Bench<'_> {
@@ -161,7 +166,7 @@ impl Bench<'_> {
     }
 
     /// Sleeps.
-    pub(super) fn sleep(&self, time: Duration) -> Result<(), RowError> {
+    pub(crate) fn sleep(&self, time: Duration) -> Result<(), RowError> {
         let until = Instant::now() + time;
         while let Some(left) = until.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()) {
             if self.stop.load(Ordering::Relaxed) {
@@ -207,6 +212,7 @@ mod tests {
         assert_eq!(Unit::Mbps.ratio(90.0, 100.0), 0.9);
         assert_eq!(Unit::Millis.ratio(200.0, 100.0), 0.5);
         assert_eq!(Unit::Millis.ratio(50.0, 100.0), 2.0);
+        assert_eq!(Unit::Micros.ratio(125.0, 100.0), 0.8);
         assert_eq!(Unit::PerSecond.ratio(0.0, 0.0), 1.0);
     }
 

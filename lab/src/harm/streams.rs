@@ -54,7 +54,7 @@ pub(crate) fn open(testbed: &Testbed, count: usize, setup: &Setup) -> Result<Vec
 }
 
 /// Opens `count` connections, spread over these sender hosts.
-pub(super) fn open_from(
+pub(crate) fn open_from(
     testbed: &Testbed,
     hosts: Range<usize>,
     count: usize,
@@ -142,7 +142,7 @@ fn listen(k: usize, protocol: Protocol, receiver: SocketAddr, setup: &Setup) -> 
 }
 
 /// Bulk from every sender for as long as this lives.
-pub(super) struct Bulk {
+pub(crate) struct Bulk {
     received: Vec<Arc<AtomicU64>>,
     streams: Vec<TcpStream>,
     threads: Vec<JoinHandle<()>>,
@@ -150,7 +150,7 @@ pub(super) struct Bulk {
 
 impl Bulk {
     /// Starts it.
-    pub(super) fn start(pairs: Vec<Pair>) -> Result<Self, RowError> {
+    pub(crate) fn start(pairs: Vec<Pair>) -> Result<Self, RowError> {
         let mut bulk = Self { received: Vec::new(), streams: Vec::new(), threads: Vec::new() };
         for Pair { mut receiver, mut sender } in pairs {
             let count = Arc::new(AtomicU64::new(0));

@@ -313,8 +313,10 @@ int ackgate_ingress(struct __sk_buff *skb)
 		return TC_ACT_UNSPEC;
 	}
 	flow = find_flow(&packet, true, &id);
-	if (!flow)
+	if (!flow) {
+		add64(&books.untracked, 1);
 		return TC_ACT_UNSPEC;
+	}
 	if (account_ingress(flow, &packet.segment, now)) {
 		/* The wake-up is what counts; a record that is discarded carries it as well as one that is read. */
 		void *record = bpf_ringbuf_reserve(&ring, sizeof(__u64), 0);
@@ -387,8 +389,10 @@ int ackgate_egress(struct __sk_buff *skb)
 		return TC_ACT_UNSPEC;
 	}
 	flow = find_flow(&packet, false, &id);
-	if (!flow)
+	if (!flow) {
+		add64(&books.untracked, 1);
 		return TC_ACT_UNSPEC;
+	}
 	decision = account_egress(flow, &packet.segment, now, &out);
 	if (settings.take == TAKE_NOTHING) {
 		observe(flow, &out, decision, now);
@@ -454,7 +458,11 @@ int ackgate_wait(struct __sk_buff *skb)
 		return 0;
 	}
 	flow = find_flow(&packet, false, &id);
-	decision = flow ? account_egress(flow, &packet.segment, now, &out) : DECIDE_PASS;
+	if (!flow) {
+		add64(&books.untracked, 1);
+		return 0;
+	}
+	decision = account_egress(flow, &packet.segment, now, &out);
 	if (decision == DECIDE_PASS)
 		return 0;
 	if (since(now, get64(&gate.heartbeat)) <= settings.stale && skb->len + sizeof(struct ethernet) <= MAX_FRAME) {

@@ -51,6 +51,8 @@ struct books {
 	__u64 would_hold;
 	/* Connections that the rules leave alone. */
 	__u64 excluded;
+	/* TCP segments of connections that are not in the flow table, both directions. */
+	__u64 untracked;
 };
 
 /* What rules say of a connection. */

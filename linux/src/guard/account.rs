@@ -10,6 +10,7 @@ use serde::Serialize;
 use super::Guard;
 use crate::neighbours::Seen;
 use crate::observe::Observation;
+use crate::standby::Standby;
 use crate::statistics::Snapshot;
 use crate::sweep;
 use crate::sys;
@@ -73,6 +74,8 @@ pub struct Summary {
     pub excluded: u64,
     /// Connections that found no room in the flow table.
     pub unguarded: u64,
+    /// Segments of connections that are not in the flow table, which passed.
+    pub untracked: u64,
     /// Frames that should have been held but passed.
     pub overflow: u64,
     /// Frames of other protocols, which passed.
@@ -153,6 +156,7 @@ impl Guard {
             held: gate.held.get(),
             released: all_released(&stats),
             forced: stats.forced,
+            repeated: stats.repeated,
             passed: gate.passed.get(),
             thinned: done(gate.thinned.get()),
             rewritten: done(gate.rewritten.get()),
@@ -163,12 +167,14 @@ impl Guard {
             held_us: self.held_for.0 / 1000,
             excluded: books.excluded.get(),
             unguarded: books.unguarded.get(),
+            untracked: books.untracked.get(),
             not_tcp: books.not_tcp.get(),
             fragments: books.fragments.get(),
             malformed: books.malformed.get(),
             authenticated: books.authenticated.get(),
             overflow: books.overflow.get(),
             lost: self.hold.lost(),
+            handed_back: self.standby.as_ref().map_or(0, Standby::sent),
             unacceptable: gate.unacceptable.get(),
             stepped_aside: self.watchdog.times(),
             rescues: self.rescues,
@@ -203,6 +209,7 @@ impl Guard {
             connections: books.fresh.get(),
             excluded: books.excluded.get(),
             unguarded: books.unguarded.get(),
+            untracked: books.untracked.get(),
             overflow: books.overflow.get(),
             not_tcp: books.not_tcp.get(),
             fragments: books.fragments.get(),

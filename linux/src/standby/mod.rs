@@ -75,6 +75,11 @@ impl Standby {
         self.vault.rescues()
     }
 
+    /// Frames that were sent to make up for something: what was held, and windows that are TCP's own again.
+    pub(crate) fn sent(&self) -> u64 {
+        self.vault.sent()
+    }
+
     /// Whether one is going on.
     pub(crate) fn is_rescuing(&self) -> bool {
         self.vault.is_rescuing()

@@ -46,17 +46,19 @@ impl Outlet {
             .map_err(|source| Error::from_io("open a raw socket on the device", source))
     }
 
-    fn send(&self, frame: &[u8]) {
+    /// Whether the device took it.
+    fn send(&self, frame: &[u8]) -> bool {
         for _ in 0..ATTEMPTS {
             let sent = match self {
                 Self::Device(socket) => sys::send_frame(socket, frame),
                 Self::Routed(copies) => copies.send(frame.get(ETHERNET_HEADER..).unwrap_or_default()),
             };
             if sent.is_ok() {
-                return;
+                return true;
             }
             std::thread::yield_now();
         }
+        false
     }
 }
 
@@ -160,7 +162,13 @@ impl Rescuer<'_> {
     fn send(&self, frame: &mut [u8]) {
         if let Ok(packet) = wire::parse(frame, &Meta::whole(frame), Direction::Egress) {
             wire::complete_checksum(frame, &packet.layout);
-            self.aid.outlet.send(frame);
+            self.put_out(frame);
+        }
+    }
+
+    fn put_out(&self, frame: &[u8]) {
+        if self.aid.outlet.send(frame) {
+            self.vault.note_sent();
         }
     }
 
@@ -180,7 +188,7 @@ impl Rescuer<'_> {
             let Some((flow, word)) = self.word_for(id) else { continue };
             decision::leave_to_tcp(self.rules, self.shared.gate(), flow, &word);
             if self.write(id, flow, &word, &mut frame) {
-                self.aid.outlet.send(&frame);
+                self.put_out(&frame);
                 pace.wait();
             }
         }

@@ -21,6 +21,8 @@ struct Head {
     /// Rescues that have begun, and that are done.
     begun: AtomicU64,
     done: AtomicU64,
+    /// Frames that were sent to make up for something.
+    sent: AtomicU64,
     /// Slots that were ever in use.
     used: AtomicU32,
 }
@@ -115,6 +117,16 @@ impl Vault {
     /// Rescues so far, the present one included.
     pub(crate) fn rescues(&self) -> u64 {
         self.head().begun.load(Ordering::Acquire)
+    }
+
+    /// Frames that were sent so far to make up for something.
+    pub(crate) fn sent(&self) -> u64 {
+        self.head().sent.load(Ordering::Relaxed)
+    }
+
+    /// One more was.
+    pub(super) fn note_sent(&self) {
+        self.head().sent.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Whether one is going on.
