@@ -24,7 +24,7 @@ pub(crate) struct Reproduce {
     /// Experiments by name, such as PAC-F7, or headlines, such as PAC-H9; --list shows them. All unless given.
     #[arg(value_name = "ID")]
     ids: Vec<String>,
-    /// Few points and rounds: under three minutes. The long flows and HWatch's testbed are left out.
+    /// Few points and rounds: under three minutes. HWatch's testbed is left out, unless it is named.
     #[arg(long)]
     quick: bool,
     /// Rate of the link that stands for the papers'; what lies between them is the factor of the slow motion.

@@ -73,7 +73,7 @@ pub struct Experiment {
     /// Why it comes out otherwise than in the paper, as far as that is known.
     #[serde(default)]
     pub why: String,
-    /// Whether a quick run leaves it out.
+    /// Whether a quick run of all leaves it out.
     #[serde(default)]
     pub slow: bool,
 }
@@ -157,7 +157,11 @@ impl Plan {
             let known: Vec<&str> = self.experiments.iter().map(|experiment| experiment.id.as_str()).collect();
             return Err(format!("no experiment on the kernel is called `{name}`; there are {}", known.join(", ")));
         }
-        self.experiments.retain(|one| names.is_empty() || names.iter().any(|name| called(one, name)));
+        if !names.is_empty() {
+            self.experiments.retain(|one| names.iter().any(|name| called(one, name)));
+            // Who names one wants it.
+            self.experiments.iter_mut().for_each(|one| one.slow = false);
+        }
         Ok(self)
     }
 

@@ -8,6 +8,8 @@ use crate::headlines::figures::Row;
 
 /// A kernel's timeout before it has measured a round-trip time (RFC 6298 §2.1); nothing sets it.
 const RTO_INITIAL: Span = Span::secs(1);
+/// How long a kernel's receiver delays an ACK.
+const DELAYED_ACK: Span = Span::millis(40);
 /// A tick of a kernel built with HZ 250.
 const TICK: Span = Span::millis(4);
 /// The longest hold of PAC where a scenario says none.
@@ -56,7 +58,7 @@ impl Motion {
     }
 
     /// The scenario as the lab has it: slowed, but for what belongs to the machine (what its senders carry together,
-    /// random delays, the clock's ticks, the timeout before the first sample), and with rounds that the receiver begins.
+    /// random delays, the clock's ticks, delayed ACKs, the timeout before the first sample), and with rounds that the receiver begins.
     #[must_use]
     pub fn slow(self, mut scenario: Scenario) -> Scenario {
         self.rate(&mut scenario.network.rate);
@@ -66,6 +68,9 @@ impl Motion {
         let tcp = &mut scenario.tcp;
         self.time(&mut tcp.rto_min);
         self.time(&mut tcp.rto_variance_floor);
+        if let Some(delay) = &mut tcp.delayed_ack {
+            (*delay, tcp.quickack) = (DELAYED_ACK, true);
+        }
         tcp.rto_initial = RTO_INITIAL;
         tcp.rto_granularity = TICK;
         self.time(scenario.pac.max_hold.get_or_insert(PAC_HOLD));

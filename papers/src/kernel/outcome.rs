@@ -53,7 +53,7 @@ pub struct Said {
     pub parts: Vec<Held>,
     /// Whether its direction is shown to hold, as far as it was measured.
     pub direction: bool,
-    /// Parts, by their letters, that were not measured.
+    /// Parts, by their letters, that were not measured, not with all curves, or with too few seeds.
     pub missing: Vec<String>,
 }
 
@@ -122,18 +122,22 @@ impl Outcome {
 }
 
 /// Judges by the rules that can be held against what was measured. A headline whose main part (the first) was not measured
-/// cannot be judged.
+/// cannot be judged; one of whose main part something is missing is not reproduced.
 fn said(headline: &Headline, figures: &Figures) -> Said {
-    let (kept, left): (Vec<Rule>, Vec<Rule>) = headline.parts.iter().cloned().partition(|rule| measured(rule, figures));
+    let (kept, left): (Vec<Rule>, Vec<Rule>) =
+        headline.parts.iter().cloned().partition(|rule| measured(headline, rule, figures));
     let missing: BTreeSet<String> = left.into_iter().map(|rule| rule.name).collect();
-    let main = headline.parts.first().is_some_and(|rule| !missing.contains(&rule.name));
-    let direction: Vec<Rule> = headline.direction.iter().filter(|rule| measured(rule, figures)).cloned().collect();
+    let main = headline.parts.first().map_or("", |rule| rule.name.as_str());
+    let (some, part) = (kept.iter().any(|rule| rule.name == main), missing.contains(main));
+    let direction: Vec<Rule> =
+        headline.direction.iter().filter(|rule| measured(headline, rule, figures)).cloned().collect();
     let whole = direction.len() == headline.direction.len();
     let asked = Headline { parts: kept, direction, remarks: Vec::new(), ..headline.clone() };
     let judgement = Judgement::of(&asked, figures);
     let holds = whole && judgement.direction_holds();
     let verdict = match judgement.verdict {
-        _ if !main => Verdict::Cannot,
+        _ if !some => Verdict::Cannot,
+        Verdict::Reproduced if part => Verdict::Undecided,
         // A direction of which something was not measured is not shown.
         Verdict::DirectionOnly if !whole => Verdict::Not,
         verdict => verdict,
@@ -141,8 +145,18 @@ fn said(headline: &Headline, figures: &Figures) -> Said {
     Said { verdict, parts: judgement.parts, direction: holds, missing: missing.into_iter().collect() }
 }
 
-/// Whether there is all that a rule looks at.
-fn measured(rule: &Rule, figures: &Figures) -> bool {
+/// Whether there is all that a rule looks at, with enough seeds for intervals.
+fn measured(headline: &Headline, rule: &Rule, figures: &Figures) -> bool {
+    there(rule, figures) && {
+        let alone =
+            Headline { parts: vec![rule.clone()], direction: Vec::new(), remarks: Vec::new(), ..headline.clone() };
+        let held = Judgement::of(&alone, figures).parts;
+        held.iter().flat_map(|held| &held.findings).all(|finding| !finding.measured.interval.low.is_nan())
+    }
+}
+
+/// Whether there are the curves and columns that a rule names.
+fn there(rule: &Rule, figures: &Figures) -> bool {
     let mut all = true;
     for formula in rule.formulas() {
         formula.visit(&mut |call| {
@@ -175,7 +189,7 @@ mod tests {
     }
 
     fn rows(mbps: f64) -> Vec<Row> {
-        let row = [("round_goodput_mbps", mbps), ("rounds", 4.0), ("rounds_with_timeout", 0.0)];
+        let row = [("round_goodput_mbps", mbps), ("goodput_mbps", mbps), ("rounds", 4.0), ("rounds_with_timeout", 0.0)];
         vec![row.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect(); 10]
     }
 
@@ -195,6 +209,25 @@ mod tests {
         assert_eq!(told(&pac, "PAC-H7").verdict, Verdict::Reproduced);
         let alone = told(&[("edge.ictcp", 10.0, 800.0), ("edge.ictcp", 44.0, 100.0)], "PAC-H8");
         assert_eq!((alone.verdict, alone.missing), (Verdict::Cannot, vec!["a".to_owned(), "c".to_owned()]));
+    }
+
+    #[test]
+    fn a_main_part_that_was_measured_against_some_of_the_rivals_leaves_it_undecided() {
+        let star = |name: &'static str, few: f64, many: f64| [(name, 1.0, few), (name, 16.0, many), (name, 64.0, many)];
+        let curves = [star("star.m21", 900.0, 900.0), star("star.droptail", 900.0, 100.0)].concat();
+        let told = told(&curves, "M21-H7");
+        assert_eq!((told.verdict, told.missing), (Verdict::Undecided, vec!["a".to_owned(), "b".to_owned()]));
+    }
+
+    #[test]
+    fn what_has_too_few_seeds_for_an_interval_is_not_judged() {
+        let mut outcome = Outcome::new(Plan::all().unwrap_or_else(|error| panic!("{error}")));
+        for (x, mbps) in [(4.0, 900.0), (40.0, 100.0)] {
+            outcome.add(Witness::Kernel, &point("edge.dctcp", x), rows(mbps)[..3].to_vec());
+        }
+        let told = outcome.told();
+        let told = told.iter().find(|told| told.headline.id == "PAC-H8").unwrap_or_else(|| panic!("it is told"));
+        assert_eq!(told.said[0].verdict, Verdict::Cannot);
     }
 
     #[test]
