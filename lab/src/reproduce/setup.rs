@@ -168,3 +168,60 @@ fn sysctls(scenario: &Scenario) -> Vec<(&'static str, &'static str)> {
         ("ipv4/tcp_early_retrans", if tcp.rack { "3" } else { "0" }),
     ]
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ackgate_papers::kernel::Plan;
+
+    /// The setup of a curve's last point at a fifth of 1 Gb/s, and its load.
+    fn setup(curve: &str) -> (Setup, Option<IncastConfig>) {
+        let plan = Plan::all().unwrap_or_else(|error| panic!("{error}"));
+        let experiment = plan.experiments.iter().find(|one| one.curves.iter().any(|name| name == curve));
+        let experiment = experiment.unwrap_or_else(|| panic!("{curve} is measured"));
+        let points = plan.points(experiment, true, 200_000_000).unwrap_or_else(|error| panic!("{error}"));
+        let point = points.iter().rfind(|point| point.curve == curve).unwrap_or_else(|| panic!("{curve} has points"));
+        let setup = Setup::of(point, None);
+        let load = setup.load(point);
+        (setup, load)
+    }
+
+    #[test]
+    fn pacs_edge_in_slow_motion() {
+        let (setup, load) = setup("edge.pac");
+        let spec = &setup.spec;
+        assert_eq!((spec.rate, spec.buffer, spec.mark, spec.ecn), (200_000_000, 150_000, Some(15_140), true));
+        assert_eq!((spec.rto_min, spec.rtts[0]), (Some(Duration::from_secs(1)), Duration::from_micros(400)));
+        let guard = setup.guard.unwrap_or_else(|| panic!("it is guarded"));
+        assert_eq!((guard.policy.as_str(), guard.max_hold), ("pac-published", Some(Duration::from_millis(750))));
+        assert_eq!(guard.extra, ["--initial-window", "3", "--buffer", "80000"]);
+        assert!(
+            setup.sysctls.contains(&("ipv4/tcp_timestamps", "0"))
+                && setup.sysctls.contains(&("ipv4/tcp_recovery", "0"))
+        );
+        let load = load.unwrap_or_else(|| panic!("it has rounds"));
+        assert_eq!((load.connections, load.volume, load.fresh), (100, Volume::PerConnection(32_000), true));
+    }
+
+    #[test]
+    fn each_other_curve_has_what_its_scenario_says() {
+        let of = |curve| setup(curve).0;
+        assert!(of("core.dctcp").spec.core && !of("edge.dctcp").spec.core);
+        assert_eq!((of("edge.dctcp").cc.as_deref(), of("edge.dctcp").guard), (Some("dctcp"), None));
+        assert_eq!(of("pinned.b80").window, Some(1));
+        assert_eq!(of("star.ecn").spec.mark, Some(25 * 1_514));
+        assert_eq!((of("star.m21").mss, of("star.m21").spec.delayed_ack), (Some(576), true));
+        let shim = of("cluster.us");
+        assert_eq!(shim.spec.rto_min, Some(Duration::from_secs(1)));
+        assert_eq!(
+            shim.guard.map(|guard| (guard.policy, guard.extra)),
+            Some(("rto".into(), vec!["--rto-floor".into(), "1000us".into()]))
+        );
+        assert_eq!(of("cluster.jiffy").spec.rto_min, Some(Duration::from_millis(25)));
+        assert_eq!(of("shaper.r40").guard.map(|guard| guard.extra[1].clone()).as_deref(), Some("shaper.rate=8000"));
+        assert!(
+            setup("long.pac").1.is_none() && setup("web.hwatch").1.is_none(),
+            "what has no rounds has no load of rounds"
+        );
+    }
+}

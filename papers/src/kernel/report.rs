@@ -105,7 +105,7 @@ fn preface(rate: f64) -> String {
          it (round-trip time, RTOmin, longest hold, phases), buffers and volumes stay. Figures are told as at the paper's rate: rates are \
          multiplied, times divided. So the rules of the headlines ([reproduction.md](reproduction.md)) hold as they stand, and the same reader judges.\n\n\
          - A seed is a tenth of a point's rounds; where a point is run anew several times, a run. Points have fewer x than the rules' grids: a rule that goes through x goes through those.\n\
-         - The simulator runs the same settings, slowed in the same way, with ten seeds.\n\
+         - The simulator runs the same settings, slowed in the same way, with ten seeds; three or more where there are no rounds.\n\
          - The kernel's tail loss probes and RACK are off where the paper's TCP had none (`tcp_early_retrans`, `tcp_recovery`); SACK, timestamps, restart after \
          idle times, initial window and RTOmin are the setting's.\n\
          - What is never as in a paper: connections are opened by the receiver; timers tick every 4 ms (HZ 250), 0.8 ms in slow motion; the timeout before the first \
