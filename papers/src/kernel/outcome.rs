@@ -151,7 +151,9 @@ fn measured(headline: &Headline, rule: &Rule, figures: &Figures) -> bool {
         let alone =
             Headline { parts: vec![rule.clone()], direction: Vec::new(), remarks: Vec::new(), ..headline.clone() };
         let held = Judgement::of(&alone, figures).parts;
-        held.iter().flat_map(|held| &held.findings).all(|finding| !finding.measured.interval.low.is_nan())
+        // A stretch that begins or ends at what has no interval has no x.
+        let some = held.iter().all(|held| !held.findings.is_empty());
+        some && held.iter().flat_map(|held| &held.findings).all(|finding| !finding.measured.interval.low.is_nan())
     }
 }
 
