@@ -98,12 +98,12 @@ fn listen(address: SocketAddr, cc: &str) -> io::Result<Socket> {
 /// Writes what is due; what the network did not take in time is made up for when it does.
 fn write(mut to: TcpStream, rate: u64) {
     let payload = [0x5a; CHUNK];
-    let (began, mut sent) = (Instant::now(), 0);
+    let (began, mut sent) = (Instant::now(), 0_u128);
     loop {
-        let due = (began.elapsed().as_secs_f64() * rate as f64 / 8.0) as u64;
+        let due = began.elapsed().as_nanos() * u128::from(rate) / 8_000_000_000;
         while sent < due {
-            match to.write(&payload[..CHUNK.min((due - sent) as usize)]) {
-                Ok(len) => sent += len as u64,
+            match to.write(&payload[..usize::try_from(due - sent).unwrap_or(CHUNK).min(CHUNK)]) {
+                Ok(len) => sent += len as u128,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(_) => return,
             }

@@ -106,8 +106,8 @@ mod tests {
     fn quantiles_lie_in_the_middle_of_their_cells() {
         let before = Samples(vec![5, 0, 0, 0]);
         let samples = Samples(vec![5, 98, 1, 1]).since(&before);
-        let at = |share| samples.quantile(share).map(|us| (us / f64::from(CELL_US) - 0.5) as usize);
-        assert_eq!((at(0.5), at(0.98), at(0.99), at(1.0)), (Some(1), Some(1), Some(2), Some(3)));
+        let at = |share| samples.quantile(share).map(|us| us / f64::from(CELL_US) - 0.5);
+        assert_eq!((at(0.5), at(0.98), at(0.99), at(1.0)), (Some(1.0), Some(1.0), Some(2.0), Some(3.0)));
         assert_eq!(samples.mean(), Some(f64::from(CELL_US) * (1.5 * 98.0 + 2.5 + 3.5) / 100.0));
         assert_eq!(before.since(&before).quantile(0.5), None);
     }

@@ -25,8 +25,9 @@ const FRAME: u64 = 1_514;
 const FULL: u32 = 1_460;
 /// Below this, a timeout needs the shim: TCP's own timers cannot have it.
 const FINE: Span = Span::millis(1);
-/// The shim's floor, at the paper's rate.
-const FLOOR: Span = Span::micros(200);
+/// The shim's floor, and that of the TCP beside it, at the paper's rate.
+const FLOOR: Duration = Duration::from_micros(200);
+const USUAL: Duration = Duration::from_millis(200);
 
 /// A testbed and its hosts.
 #[derive(Clone, Debug, PartialEq)]
@@ -52,8 +53,7 @@ impl Setup {
         let shim = tcp.rto_min < FINE;
         // Linux's timeout is the smoothed time and at least the floor; a floor of the variance is one of the timeout.
         let floor = Span(tcp.rto_min.0 + tcp.rto_variance_floor.0);
-        let usual = Span((200_000_000.0 * point.motion.factor()) as u64);
-        let rto_min = Duration::from_nanos(if shim { usual.0 } else { floor.0 });
+        let rto_min = if shim { USUAL.mul_f64(point.motion.factor()) } else { Duration::from_nanos(floor.0) };
         let spec = Spec {
             hosts: HOSTS,
             rate: network.rate.0,
@@ -69,8 +69,8 @@ impl Setup {
             ..Spec::pac_edge()
         };
         let guard = if shim {
-            let floor = (FLOOR.0 as f64 * point.motion.factor() / 1e3) as u64;
-            Some(("rto", vec!["--rto-floor".into(), format!("{floor}us")], None))
+            let floor = FLOOR.mul_f64(point.motion.factor());
+            Some(("rto", vec!["--rto-floor".into(), format!("{}us", floor.as_micros())], None))
         } else {
             guard(&scenario)
         };
@@ -144,7 +144,8 @@ fn mark(discipline: &Discipline) -> (Option<u64>, bool) {
         Discipline::DropTail => (None, false),
         Discipline::Ecn(ecn) => (Some(bytes(ecn.mark_above)), true),
         // This kernel has no RED: a port marks by its queue at the moment, above what RED's average would mark all from.
-        Discipline::Red(red) => ((red.ecn).then_some((red.max * FRAME as f64) as u64), red.ecn),
+        #[expect(clippy::cast_sign_loss, reason = "thresholds are not negative")]
+        Discipline::Red(red) => (red.ecn.then_some((red.max * FRAME as f64) as u64), red.ecn),
     }
 }
 
