@@ -7,7 +7,9 @@ use std::process::ExitCode;
 use ackgate_lab::harm::RowError;
 use ackgate_lab::incast::LabError;
 use ackgate_lab::load::LoadError;
+use ackgate_lab::reproduce::ReproduceError;
 use ackgate_lab::testbed::TestbedError;
+use ackgate_lab::web::WebError;
 use ackgate_papers::catalogue::CatalogueError;
 use ackgate_papers::run::RunError;
 use ackgate_sim::scenario::ScenarioError;
@@ -61,6 +63,8 @@ pub(crate) fn code(done: anyhow::Result<()>) -> ExitCode {
     let stopped = matches!(error.downcast_ref(), Some(LabError::Load(LoadError::Stopped)))
         || matches!(error.downcast_ref(), Some(RowError::Stopped))
         || matches!(error.downcast_ref(), Some(LoadError::Stopped))
+        || error.downcast_ref().is_some_and(ReproduceError::is_stop)
+        || matches!(error.downcast_ref(), Some(WebError::Stopped))
         || matches!(error.downcast_ref(), Some(SweepError::Simulation { error: ackgate_sim::Error::Stopped, .. }));
     let refused = error.is::<Refused>()
         || error.is::<ScenarioError>()
@@ -70,6 +74,8 @@ pub(crate) fn code(done: anyhow::Result<()>) -> ExitCode {
         || error.downcast_ref().is_some_and(ackgate_linux::Error::is_refusal)
         || error.downcast_ref().is_some_and(LabError::is_refusal)
         || error.downcast_ref().is_some_and(LoadError::is_refusal)
+        || error.downcast_ref().is_some_and(ReproduceError::is_refusal)
+        || error.downcast_ref().is_some_and(WebError::is_refusal)
         || error.downcast_ref().is_some_and(TestbedError::is_refusal);
     match (stopped, refused) {
         (true, _) => ExitCode::from(130),

@@ -334,3 +334,31 @@ fn a_short_soak_leaves_nothing() {
     assert!(samples.iter().any(|sample| sample["flows"].as_u64() > Some(64)), "{samples:?}");
     assert!(report["guard_summary"]["released"].as_u64() > Some(0), "{report}");
 }
+
+#[test]
+fn the_papers_figures_run_on_this_kernel_and_are_judged() {
+    if !privileged("the_papers_figures_run_on_this_kernel_and_are_judged") {
+        return;
+    }
+    let list = ackgate(&["lab", "reproduce", "--list"]).output().unwrap();
+    assert!(text(&list).contains("PAC-F7, PAC-F8, PAC-F11"), "{}", text(&list));
+    let unknown = ackgate(&["lab", "reproduce", "PAC-F99"]).output().unwrap();
+    assert_eq!(unknown.status.code(), Some(2));
+    assert!(text(&unknown).contains("there are PAC-F2"), "{}", text(&unknown));
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().to_str().unwrap();
+    let done = ackgate(&["lab", "reproduce", "PAC-CPU", "--quick", "--json", "--out", out]).output().unwrap();
+    if let Some(lacking) = lacking() {
+        return eprintln!("SKIPPED: {lacking}");
+    }
+    assert!(done.status.success(), "{}", text(&done));
+    let report: serde_json::Value = serde_json::from_slice(&done.stdout).unwrap();
+    assert_eq!(report["headlines"][0]["id"], "PAC-H17b");
+    for curve in ["busy.none", "busy.pac"] {
+        let seeds = report["kernel"][curve][0]["seeds"].as_array().unwrap();
+        assert_eq!(seeds.len(), 2, "{report}");
+        assert!(seeds.iter().all(|seed| seed["goodput_mbps"].as_f64() > Some(0.0)), "{report}");
+    }
+    let page = std::fs::read_to_string(folder.path().join("kernel.md")).unwrap();
+    assert!(page.contains("## The board") && page.contains("PAC-H17b"), "{page}");
+}

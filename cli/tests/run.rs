@@ -16,7 +16,7 @@ use ackgate_linux::doctor::Finding;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use process::{Process, ackgate, incast};
-use world::{DEVICE, World};
+use world::{DEVICE, SENDER_DEVICE, World};
 
 /// Runs to the end; asserts that it refused with exit code 2 and said `what`.
 fn refused(output: &Output, what: &str) {
@@ -245,4 +245,35 @@ fn that_it_was_stopped_is_logged_unless_warnings_are_not_wanted() {
         let said = run.said();
         assert_eq!(said.contains("this process was stopped for more than"), wanted, "{said}");
     }
+}
+
+#[test]
+fn fine_timeouts_at_a_sender_that_are_killed_or_stopped_hurt_no_connection() {
+    let Some(world) = World::new() else { return };
+    let start = || {
+        let arguments = ["run", "--dev", SENDER_DEVICE, "--guard", "rto", "--rate", "1gbit", "--json"];
+        let mut run = Process::new(world.sender(|| ackgate(&arguments).spawn()).unwrap());
+        assert_eq!(run.line()["event"], "ready");
+        run
+    };
+    let links = || world.sender(|| Command::new("ip").args(["-o", "link"]).output()).unwrap().stdout;
+    let names = || -> Vec<String> {
+        let text = String::from_utf8(links()).unwrap();
+        text.lines().map(|line| line.split(':').nth(1).unwrap().trim().to_owned()).collect()
+    };
+    let before = names();
+    let mut run = start();
+    let mut again = None;
+    incast(&world, || {
+        run.signal(Signal::SIGKILL);
+        run.child.wait().unwrap();
+        again = Some(start());
+    });
+    let run = again.unwrap();
+    incast(&world, || run.signal(Signal::SIGSTOP));
+    incast(&world, || run.signal(Signal::SIGCONT));
+    incast(&world, || ());
+    let summary = run.end(Signal::SIGINT);
+    assert!(summary["arrivals"].as_u64() > Some(100) && summary["lost"] == 0, "{summary}");
+    assert_eq!(names(), before);
 }

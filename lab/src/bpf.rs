@@ -19,9 +19,13 @@ mod dctcp {
 mod mark {
     include!(concat!(env!("OUT_DIR"), "/mark.skel.rs"));
 }
+mod sockets {
+    include!(concat!(env!("OUT_DIR"), "/sockets.skel.rs"));
+}
 
 include!(concat!(env!("OUT_DIR"), "/objects.rs"));
 
 pub(crate) use ce::{CeSkel, CeSkelBuilder};
 pub(crate) use dctcp::DctcpSkelBuilder;
 pub(crate) use mark::{MarkSkel, MarkSkelBuilder};
+pub(crate) use sockets::SocketsSkelBuilder;

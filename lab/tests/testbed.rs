@@ -7,9 +7,12 @@ use std::net::{SocketAddr, UdpSocket};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use ackgate_lab::background::Background;
 use ackgate_lab::incast::{IncastConfig, IncastReport, Lab, LabError};
 use ackgate_lab::load::pull::{Start, Volume};
+use ackgate_lab::sockets::Sockets;
 use ackgate_lab::testbed::{Spec, Testbed, TestbedError, framing_limit_mbps, require_privilege};
+use ackgate_lab::web::{Pages, WebConfig, WebError, run_pages, run_web};
 
 /// Whether this test can run here.
 fn privileged(test: &str) -> bool {
@@ -88,6 +91,84 @@ fn every_way_to_load_works_at_once_with_another_lab() {
             assert_eq!(report.load.senders.syn_retransmits, 0, "{config:?}");
         }
     }
+}
+
+#[test]
+fn a_long_flow_to_the_host_beside_shares_the_link_between_the_switches() {
+    if !privileged("a_long_flow_to_the_host_beside_shares_the_link_between_the_switches") {
+        return;
+    }
+    assert!(
+        matches!(Background::start(Lab::new(spec()).unwrap().testbed(), 1, None), Err(error) if error.is_refusal())
+    );
+    let mut lab = Lab::new(Spec { core: true, ..spec() }).unwrap();
+    let beside = lab.testbed().beside().unwrap();
+    let background = Background::start(lab.testbed(), 50_000_000, None).unwrap();
+    let before = lab.testbed().port_stats().unwrap().bytes;
+    let report = run(&mut lab, &config(4));
+    assert_eq!(report.load.bytes, 3 * 4 * 32 * 1024);
+    let (passed, received) = (lab.testbed().port_stats().unwrap().bytes - before, background.received());
+    assert!(received > 0 && passed > report.load.bytes, "{passed} bytes passed, {received} came beside");
+    drop(background);
+    drop(lab);
+    assert!(!beside.path().exists(), "namespaces are gone");
+}
+
+#[test]
+fn samples_of_the_round_trip_time_are_counted_and_windows_are_clamped() {
+    if !privileged("samples_of_the_round_trip_time_are_counted_and_windows_are_clamped") {
+        return;
+    }
+    let mut lab = Lab::new(spec()).unwrap();
+    let sockets = match Sockets::start(lab.testbed(), Some(1)) {
+        Ok(sockets) => sockets,
+        Err(error) => return eprintln!("SKIPPED: {error}"),
+    };
+    let before = sockets.samples().unwrap();
+    let report = run(&mut lab, &config(4));
+    assert_eq!(report.load.cwnd_mean, 1.0, "{report:?}");
+    let samples = sockets.samples().unwrap().since(&before);
+    assert!(samples.quantile(0.5) > Some(0.0) && samples.mean() > Some(0.0), "{samples:?}");
+    drop(sockets);
+}
+
+#[test]
+fn nginx_answers_in_rounds_and_beside_long_flows() {
+    if !privileged("nginx_answers_in_rounds_and_beside_long_flows") {
+        return;
+    }
+    let never = AtomicBool::new(false);
+    let web = WebConfig {
+        spec: spec(),
+        connections: 6,
+        bytes: 32 * 1024,
+        rounds: 3,
+        cc: "cubic".into(),
+        limit: Duration::from_secs(60),
+        guard: None,
+    };
+    let report = match run_web(&web, &never) {
+        Err(WebError::Missing) => return eprintln!("SKIPPED: {}", WebError::Missing),
+        report => report.unwrap(),
+    };
+    assert_eq!((report.rounds, report.connections), (3, 6));
+    assert!(report.goodput_mbps > 0.0 && report.answer_ms.p999 >= report.answer_ms.p50, "{report:?}");
+    let pages = Pages {
+        spec: spec(),
+        flows: 2,
+        pages: 20,
+        bytes: 5_000,
+        gap: Duration::from_millis(2),
+        bursts: 2,
+        start: Duration::from_millis(100),
+        interval: Duration::from_secs(2),
+        cc: "cubic".into(),
+        seed: 1,
+        guard: None,
+    };
+    let report = run_pages(&pages, &never).unwrap();
+    assert_eq!(report.burst_ms.len(), 2);
+    assert!(report.burst_ms.iter().all(|ms| *ms > 0.0) && report.long_mbps > 0.0, "{report:?}");
 }
 
 #[test]

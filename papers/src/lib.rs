@@ -12,6 +12,7 @@ pub mod headlines;
 pub mod hosts;
 pub mod inside;
 pub mod judge;
+pub mod kernel;
 pub mod report;
 pub mod reproduction;
 pub mod run;

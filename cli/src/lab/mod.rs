@@ -5,8 +5,10 @@ mod faults;
 mod harm;
 mod mouse;
 mod pairs;
+mod reproduce;
 mod rows;
 mod soak;
+mod web;
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -14,6 +16,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use crate::units::{parse_bytes, parse_rate, parse_time};
+use ackgate_lab::background::Background;
 use ackgate_lab::dctcp;
 use ackgate_lab::guard::GuardConfig;
 use ackgate_lab::incast::{IncastConfig, IncastReport, Lab, Progress};
@@ -46,6 +49,10 @@ pub(crate) enum Command {
     Faults(Box<faults::Faults>),
     /// A guard under mixed load for half an hour: is its memory flat, is anything left in the end, do its counters add up?
     Soak(Box<soak::Soak>),
+    /// Answers of a real web server (nginx) on kept connections, scheme by scheme.
+    Web(Box<web::Web>),
+    /// The papers' figures on this machine's kernel, the simulator beside it, held against their claims.
+    Reproduce(Box<reproduce::Reproduce>),
     /// Leave a testbed standing, to try things by hand.
     Up(Up),
     /// Remove a testbed that `up` left.
@@ -68,6 +75,9 @@ pub(crate) enum Command {
 pub(crate) struct Incast {
     #[command(flatten)]
     measurement: Measurement,
+    /// With `--topology core`: a long flow of this rate to the host beside the receiver (750mbit at 1gbit in PAC Fig. 9).
+    #[arg(long, value_name = "RATE", value_parser = parse_rate)]
+    background: Option<u64>,
     /// Do not measure the un-congested ceiling first.
     #[arg(long)]
     no_ceiling: bool,
@@ -145,6 +155,9 @@ pub(crate) struct Network {
     /// three far ones.
     #[arg(long, value_name = "TIME|COUNT@TIME,...", default_value = "0ms", value_parser = RttArgument::parse)]
     rtt: RttArgument,
+    /// Where the bottleneck is.
+    #[arg(long, value_enum, default_value_t = Topology::Edge)]
+    topology: Topology,
     /// Rate of the switch port towards the receiver; `auto`: the highest of 1gbit, 500 and 200mbit that this machine
     /// carries without effort; `none`: as fast as the machine forwards (a guard is told 100gbit).
     #[arg(long, default_value = "1gbit", value_parser = RateArgument::parse)]
@@ -193,9 +206,14 @@ pub(crate) struct Guarding {
 
 /// Reads the name of a guard of the lab: none, one of `ackgate run`, or M21TCP-A at the switch and all hosts.
 fn guard() -> PossibleValuesParser {
+    PossibleValuesParser::new(guards())
+}
+
+/// All that can guard in the lab.
+fn guards() -> impl Iterator<Item = PossibleValue> {
     let none = PossibleValue::new("none").help("Leave the receiver alone");
     let m21 = PossibleValue::new("m21").help("M21TCP-A: the switch counts senders, and all hosts take part");
-    PossibleValuesParser::new(std::iter::once(none).chain(run::guards()).chain(std::iter::once(m21)))
+    std::iter::once(none).chain(run::guards()).chain(std::iter::once(m21))
 }
 
 /// On or off.
@@ -205,6 +223,15 @@ enum Switch {
     On,
     /// Off: what crosses the network are frames of 1514 bytes, as on a wire.
     Off,
+}
+
+/// Where the bottleneck is.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Topology {
+    /// The switch port towards the receiver (PAC Fig. 5).
+    Edge,
+    /// The link to a second switch, which a host beside the receiver shares (PAC Fig. 6).
+    Core,
 }
 
 /// Base round-trip times of the sender hosts.
@@ -287,6 +314,7 @@ impl Network {
             ecn,
             mark: mark.map(|bytes| u32::try_from(bytes).unwrap_or(u32::MAX)),
             rtts,
+            core: self.topology == Topology::Core,
         }
     }
 
@@ -333,6 +361,8 @@ pub(crate) fn run(command: Command) -> anyhow::Result<()> {
         Command::Harm(args) => harm::run(&args),
         Command::Faults(args) => faults::run(&args),
         Command::Soak(args) => soak::run(&args),
+        Command::Web(args) => web::run(&args),
+        Command::Reproduce(args) => reproduce::run(&args),
         Command::Up(args) => {
             if args.network.rate == RateArgument::Auto {
                 return Err(Refused(anyhow::anyhow!("a standing testbed needs a --rate of its own, not `auto`")).into());
@@ -353,11 +383,14 @@ fn incast(args: &Incast) -> anyhow::Result<()> {
     let json = args.measurement.json;
     let bar = progress_bar(u64::from(config.rounds), json);
     let mut lab = args.measurement.lab(&stop)?;
+    let background =
+        args.background.map(|rate| Background::start(lab.testbed(), rate, config.cc.as_deref())).transpose()?;
     let report = lab.run(&config, !args.no_ceiling, &stop, |progress| {
         if let Progress::Round(_) = progress {
             bar.inc(1);
         }
     });
+    drop(background);
     bar.finish_and_clear();
     let report = report?;
     if json { print_json(&report) } else { Ok(facts(&report).print()?) }
@@ -406,11 +439,16 @@ fn describe(entry: &Entry) -> io::Result<()> {
     };
     let mut namespaces = entry.namespaces.iter();
     let (Some(receiver), Some(switch)) = (namespaces.next(), namespaces.next()) else { return Ok(()) };
-    let senders: Vec<&String> = namespaces.collect();
+    let (beyond, senders): (Vec<&String>, Vec<&String>) =
+        namespaces.partition(|name| name.ends_with("-far") || name.ends_with("-beside"));
     let mut out = io::stdout().lock();
     writeln!(out, "testbed {} ({owner})", entry.id)?;
     writeln!(out, "  receiver  {receiver}  device {}  {}", entry.device, Testbed::receiver_address(false))?;
     writeln!(out, "  switch    {switch}  port to-recv is the bottleneck")?;
+    if let [far, beside] = beyond[..] {
+        writeln!(out, "  far       {far}  the second switch")?;
+        writeln!(out, "  beside    {beside}  device {}  {}", entry.device, Testbed::beside_address(false))?;
+    }
     for (k, sender) in senders.iter().enumerate() {
         writeln!(out, "  sender    {sender}  device tx0  {}", Testbed::sender_address(k, false))?;
     }

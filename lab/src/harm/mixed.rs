@@ -83,7 +83,7 @@ impl Measure for Mixed {
             What::Mouse => {
                 let mut waits = waits.map_err(io_error("the mouse's connection broke"))?;
                 waits.sort_unstable();
-                Ok(millis(Duration::from_micros(nearest_rank(&waits, 99))))
+                Ok(millis(Duration::from_micros(nearest_rank(&waits, 990))))
             }
         }
     }

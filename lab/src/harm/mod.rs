@@ -52,12 +52,25 @@ pub enum Kind {
     Shaper,
     /// HWatch, at both ends.
     Hwatch,
+    /// Fine timeouts beside TCP's, at the sender hosts.
+    Rto,
+    /// M21TCP-A, at the switch and all hosts.
+    M21,
 }
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Self; 7] =
-        [Self::Credit, Self::CreditAuto, Self::Pac, Self::PacPublished, Self::Ictcp, Self::Shaper, Self::Hwatch];
+    pub const ALL: [Self; 9] = [
+        Self::Credit,
+        Self::CreditAuto,
+        Self::Pac,
+        Self::PacPublished,
+        Self::Ictcp,
+        Self::Shaper,
+        Self::Hwatch,
+        Self::Rto,
+        Self::M21,
+    ];
 
     /// The guard of this name.
     #[must_use]
@@ -76,6 +89,8 @@ impl Kind {
             Self::Ictcp => "ICTCP; as published, too, as those below",
             Self::Shaper => "The ACK shaper",
             Self::Hwatch => "HWatch, at the receiver and at every sender host",
+            Self::Rto => "Fine timeouts beside TCP's, at every sender host",
+            Self::M21 => "M21TCP-A: the switch counts senders, and all hosts take part",
         }
     }
 
@@ -90,6 +105,8 @@ impl Kind {
             Self::Ictcp => "ictcp",
             Self::Shaper => "shaper",
             Self::Hwatch => "hwatch",
+            Self::Rto => "rto",
+            Self::M21 => "m21",
         }
     }
 
@@ -97,13 +114,15 @@ impl Kind {
     const fn policy(self) -> &'static str {
         match self {
             Self::Credit | Self::CreditAuto => "credit",
-            Self::Pac | Self::PacPublished | Self::Ictcp | Self::Shaper | Self::Hwatch => self.name(),
+            Self::Pac | Self::PacPublished | Self::Ictcp | Self::Shaper | Self::Hwatch | Self::Rto | Self::M21 => {
+                self.name()
+            }
         }
     }
 
     /// Whether harm is the scheme's own nature: it is run as its authors describe it, and stays so.
     const fn as_published(self) -> bool {
-        matches!(self, Self::PacPublished | Self::Ictcp | Self::Shaper | Self::Hwatch)
+        matches!(self, Self::PacPublished | Self::Ictcp | Self::Shaper | Self::Hwatch | Self::Rto | Self::M21)
     }
 
     fn config(self, program: Option<PathBuf>) -> GuardConfig {
@@ -240,6 +259,8 @@ struct Part<'a> {
     config: &'a GuardConfig,
     values: Vec<(f64, f64)>,
     failed: Option<String>,
+    /// What failed is that the row cannot be run with this guard.
+    impossible: bool,
 }
 
 /// A row under every guard. An unguarded run and one with each guard stand next to each other; their order turns.
@@ -249,8 +270,10 @@ fn measure_row(
     pairs: u32,
     stop: &AtomicBool,
 ) -> Result<Vec<RowReport>, RowError> {
-    let mut parts: Vec<Part<'_>> =
-        guards.iter().map(|(kind, config)| Part { kind: *kind, config, values: Vec::new(), failed: None }).collect();
+    let mut parts: Vec<Part<'_>> = guards
+        .iter()
+        .map(|(kind, config)| Part { kind: *kind, config, values: Vec::new(), failed: None, impossible: false })
+        .collect();
     for index in 0..pairs * MOST_TIMES {
         let open: Vec<&mut Part<'_>> =
             parts.iter_mut().filter(|part| part.failed.is_none() && (index < pairs || part.undecided(row))).collect();
@@ -282,8 +305,11 @@ fn measure_once(row: &Row, parts: Vec<&mut Part<'_>>, index: u32, stop: &AtomicB
         }
         match row.measure.measure(&row::Bench { kind: Some(part.kind), guard: Some(part.config), index, stop }) {
             Ok(value) => guarded.push((part, value)),
-            Err(error @ (RowError::Stopped | RowError::Impossible(_))) => return Err(error),
-            Err(error) => part.failed = Some(error.to_string()),
+            Err(RowError::Stopped) => return Err(RowError::Stopped),
+            Err(error) => {
+                part.impossible = matches!(error, RowError::Impossible(_));
+                part.failed = Some(error.to_string());
+            }
         }
     }
     if unguarded.is_none() {
@@ -303,6 +329,7 @@ impl Part<'_> {
     fn report(self, row: &'static Row) -> RowReport {
         let comparison = Comparison::of(row.unit, &self.values);
         let verdict = match (&self.failed, &comparison) {
+            (Some(_), _) if self.impossible => Verdict::Skipped,
             (Some(_), _) | (None, None) => Verdict::Failed,
             (None, Some(comparison)) if !comparison.is_harm() => Verdict::Ok,
             _ if self.kind.as_published() => Verdict::Published,

@@ -117,7 +117,7 @@ impl Messages {
         });
         let mut micros: Vec<u64> = delays.map(|delay| u64::try_from(delay.as_micros()).unwrap_or(u64::MAX)).collect();
         micros.sort_unstable();
-        millis(Duration::from_micros(nearest_rank(&micros, 90)))
+        millis(Duration::from_micros(nearest_rank(&micros, 900)))
     }
 
     fn end_writer(&mut self) -> Vec<Vec<Duration>> {

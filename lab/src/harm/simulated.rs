@@ -93,6 +93,11 @@ const MARKING: &str = "switch.discipline={ kind = \"ecn\", mark_above = \"65p\" 
 
 impl Measure for Simulated {
     fn measure(&self, bench: &Bench<'_>) -> Result<f64, RowError> {
+        if bench.kind == Some(Kind::Rto) {
+            return Err(RowError::Impossible(
+                "fine timeouts beside TCP's are not simulated: the simulator's TCP has them itself".into(),
+            ));
+        }
         let failed = |error: ScenarioError| RowError::Simulated(error.to_string());
         let mut document = Document::parse("lab harm", self.scenario).map_err(failed)?;
         let seed = format!("seed={}", bench.index + 1);

@@ -11,6 +11,8 @@ pub struct Quantiles {
     pub p50: f64,
     /// 99 of 100 were no longer than this.
     pub p99: f64,
+    /// 999 of 1000 were no longer than this.
+    pub p999: f64,
     /// The longest.
     pub max: f64,
     /// Arithmetic mean.
@@ -26,18 +28,19 @@ impl Quantiles {
         let ms = |us: u64| us as f64 / 1e3;
         let sum: u128 = micros.iter().map(|&us| u128::from(us)).sum();
         Self {
-            p50: ms(nearest_rank(micros, 50)),
-            p99: ms(nearest_rank(micros, 99)),
+            p50: ms(nearest_rank(micros, 500)),
+            p99: ms(nearest_rank(micros, 990)),
+            p999: ms(nearest_rank(micros, 999)),
             max: ms(max),
             mean: sum as f64 / micros.len() as f64 / 1e3,
         }
     }
 }
 
-/// The smallest value that at least `percent` of 100 of the sorted values do not exceed; 0 when there are none.
+/// The smallest value that at least `permille` of 1000 of the sorted values do not exceed; 0 when there are none.
 #[must_use]
-pub fn nearest_rank(sorted: &[u64], percent: u32) -> u64 {
-    let rank = (sorted.len() * percent as usize).div_ceil(100);
+pub fn nearest_rank(sorted: &[u64], permille: u32) -> u64 {
+    let rank = (sorted.len() * permille as usize).div_ceil(1000);
     sorted.get(rank.saturating_sub(1)).copied().unwrap_or(0)
 }
 
@@ -157,7 +160,7 @@ mod tests {
     fn percentiles_of_a_hundred() {
         let mut micros: Vec<u64> = (1..=100).rev().map(|ms| ms * 1000).collect();
         let quantiles = Quantiles::of_micros(&mut micros);
-        assert_eq!(quantiles, Quantiles { p50: 50.0, p99: 99.0, max: 100.0, mean: 50.5 });
+        assert_eq!(quantiles, Quantiles { p50: 50.0, p99: 99.0, p999: 100.0, max: 100.0, mean: 50.5 });
         assert_eq!(Quantiles::of_micros(&mut []), Quantiles::default());
     }
 
@@ -185,12 +188,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_percentile_is_a_member_and_leaves_enough_below(mut values in proptest::collection::vec(any::<u64>(), 1..200), percent in 1u32..=100) {
+        fn a_percentile_is_a_member_and_leaves_enough_below(mut values in proptest::collection::vec(any::<u64>(), 1..200), permille in 1u32..=1000) {
             values.sort_unstable();
-            let p = nearest_rank(&values, percent);
+            let p = nearest_rank(&values, permille);
             prop_assert!(values.contains(&p));
             let below = values.iter().filter(|&&v| v <= p).count();
-            prop_assert!(below * 100 >= values.len() * percent as usize);
+            prop_assert!(below * 1000 >= values.len() * permille as usize);
         }
     }
 }

@@ -18,7 +18,9 @@
 //!    it while it waits at the port, and TCP Small Queues then hold the sender back, which no real switch does.
 //! 7. Neighbours are set by hand: an ARP request lost in the very queue under test would look like a timeout.
 //! 8. Hosts that are far away are reached through a [delay line](delay).
+//! 9. A bottleneck in the network's core has a [second switch](core) behind it.
 
+mod core;
 mod delay;
 mod namespace;
 mod offload;
@@ -40,6 +42,7 @@ pub use registry::{Entry, Owner, clean, entries};
 pub use spec::{MAX_HOSTS, Spec};
 pub use tools::{TestbedError, require_privilege};
 
+use self::core::Core;
 use delay::{DelayLine, Ends, Far};
 use spec::DEEP_BUFFER;
 use tools::ip_batch;
@@ -49,7 +52,7 @@ pub(crate) use tools::tc;
 pub const RECEIVER_DEVICE: &str = "rx0";
 /// Each sender's device.
 pub const SENDER_DEVICE: &str = "tx0";
-/// Hardware address of every port of the switch.
+/// Hardware address of every port of every switch.
 const SWITCH_MAC: &str = "02:ac:00:00:00:fe";
 
 /// A testbed that stands. Dropping it removes it, unless it was left standing by [`Testbed::leave`].
@@ -97,6 +100,9 @@ impl Testbed {
         let name = |part: &str| format!("{}-{id}-{part}", registry::PREFIX);
         let mut namespaces = vec![name("recv"), name("switch")];
         namespaces.extend((0..spec.hosts).map(|k| name(&format!("s{k}"))));
+        if spec.core {
+            namespaces.extend([name("far"), name("beside")]);
+        }
         let entry = Entry { id, owner, namespaces, device: RECEIVER_DEVICE.into() };
         registry::record(&entry)?;
         // From here on dropping it removes whatever is there.
@@ -127,6 +133,25 @@ impl Testbed {
     #[must_use]
     pub fn sender(&self, k: usize) -> Namespace {
         Namespace::named(self.entry.namespaces[2 + k].as_str())
+    }
+
+    /// Namespace of the host beside the receiver, where the bottleneck is in the network's core.
+    #[must_use]
+    pub fn beside(&self) -> Option<Namespace> {
+        self.core().map(|core| core.beside)
+    }
+
+    /// Address of that host.
+    #[must_use]
+    pub const fn beside_address(ipv6: bool) -> IpAddr {
+        core::beside_address(ipv6)
+    }
+
+    /// The second floor, where there is one.
+    fn core(&self) -> Option<Core> {
+        let hosts = 2 + self.spec.hosts;
+        let named = |at: usize| Namespace::named(self.entry.namespaces[at].as_str());
+        self.spec.core.then(|| Core { switch: self.switch(), far: named(hosts), beside: named(hosts + 1) })
     }
 
     /// Address of sender host `k`.
@@ -195,6 +220,20 @@ impl Testbed {
         if self.spec.limited { port::stats(&self.switch()) } else { Ok(PortStats::default()) }
     }
 
+    /// Has programs at the sender hosts that choose no congestion control use this one. By their routes: a namespace's sysctl takes
+    /// none that the whole machine does not offer to all.
+    ///
+    /// # Errors
+    /// When a route does not take it.
+    pub fn set_congestion_control(&self, name: &str) -> Result<(), TestbedError> {
+        let options = self.route_options(true);
+        let route = |ipv6| {
+            format!("route replace {} dev {SENDER_DEVICE}{options} congctl {name}\n", Self::receiver_address(ipv6))
+        };
+        let routes = [false, true].map(route).concat();
+        (0..self.spec.hosts).try_for_each(|k| ip_batch(Some(&self.sender(k)), &routes).map(drop))
+    }
+
     /// Lets frames of this size through to the receiver, which announces segments that fit.
     ///
     /// # Errors
@@ -225,7 +264,9 @@ impl Testbed {
         let link = |port: &str, device: &str, host: &Namespace| {
             format!("link add name {port} netns {} type veth peer name {device} netns {}\n", switch.name(), host.name())
         };
-        batch += &link(BOTTLENECK, RECEIVER_DEVICE, &receiver);
+        let core = self.core();
+        batch +=
+            &core.as_ref().map_or_else(|| link(BOTTLENECK, RECEIVER_DEVICE, &receiver), |core| core.links(&receiver));
         for k in 0..self.spec.hosts {
             batch += &link(&format!("to-s{k}"), SENDER_DEVICE, &self.sender(k));
         }
@@ -248,7 +289,8 @@ impl Testbed {
             ports += &format!("link set {port} address {SWITCH_MAC} up\n");
             for ipv6 in [false, true] {
                 let address = Self::address(*end, ipv6);
-                ports += &format!("neigh replace {address} lladdr {} dev {port} nud permanent\n", mac(*end));
+                let next = if end.is_none() && core.is_some() { SWITCH_MAC.into() } else { mac(*end) };
+                ports += &format!("neigh replace {address} lladdr {next} dev {port} nud permanent\n");
                 ports += &format!("route replace {address} dev {port}\n");
             }
         }
@@ -265,6 +307,12 @@ impl Testbed {
         self.create_host(&receiver, None)?;
         for k in 0..self.spec.hosts {
             self.create_host(&self.sender(k), Some(k))?;
+        }
+        if let Some(core) = &core {
+            self.set_host_sysctls(&core.beside)?;
+            core.create(self)?;
+            self.set_offloads(&core.far, &Core::ports())?;
+            self.set_offloads(&core.beside, &[RECEIVER_DEVICE.to_owned()])?;
         }
         self.delay = self.create_delay(&switch)?;
         Ok(())
@@ -307,6 +355,26 @@ impl Testbed {
 
     /// Addresses, neighbours, routes and sysctls of the receiver (`None`) or of a sender.
     fn create_host(&self, host: &Namespace, sender: Option<usize>) -> Result<(), TestbedError> {
+        self.set_host_sysctls(host)?;
+        let device = if sender.is_some() { SENDER_DEVICE } else { RECEIVER_DEVICE };
+        let mut batch = format!("link set lo up\nlink set {device} address {} up\n", mac(sender));
+        for ipv6 in [false, true] {
+            let me = Self::address(sender, ipv6);
+            let options = if ipv6 { "nodad noprefixroute" } else { "noprefixroute" };
+            batch += &format!("addr add {me}/{} dev {device} {options}\n", if ipv6 { 64 } else { 16 });
+            batch += &self.peers(sender, ipv6);
+        }
+        if sender.is_some() && self.spec.core {
+            batch += &Core::from_sender();
+        }
+        ip_batch(Some(host), &batch)?;
+        if sender.is_none() {
+            steer(host, device)?;
+        }
+        self.set_offloads(host, &[device.to_owned()])
+    }
+
+    fn set_host_sysctls(&self, host: &Namespace) -> Result<(), TestbedError> {
         host.set_sysctls(&[
             ("ipv6/conf/default/router_solicitations", "0"),
             // What one connection learnt must not change the next one's start.
@@ -320,20 +388,7 @@ impl Testbed {
             ("ipv4/tcp_max_syn_backlog", "65535"),
             ("core/somaxconn", "65535"),
         ])
-        .map_err(sysctl_error)?;
-        let device = if sender.is_some() { SENDER_DEVICE } else { RECEIVER_DEVICE };
-        let mut batch = format!("link set lo up\nlink set {device} address {} up\n", mac(sender));
-        for ipv6 in [false, true] {
-            let me = Self::address(sender, ipv6);
-            let options = if ipv6 { "nodad noprefixroute" } else { "noprefixroute" };
-            batch += &format!("addr add {me}/{} dev {device} {options}\n", if ipv6 { 64 } else { 16 });
-            batch += &self.peers(sender, ipv6);
-        }
-        ip_batch(Some(host), &batch)?;
-        if sender.is_none() {
-            steer(host, device)?;
-        }
-        self.set_offloads(host, &[device.to_owned()])
+        .map_err(sysctl_error)
     }
 
     /// Neighbours and routes of the receiver (`None`) or of a sender.

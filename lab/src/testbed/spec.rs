@@ -42,6 +42,8 @@ pub struct Spec {
     pub mark: Option<u32>,
     /// Base round-trip time of each sender host; empty where none has one.
     pub rtts: Vec<Duration>,
+    /// The port leads to a second switch, behind which a host beside the receiver is: their shared link is the bottleneck.
+    pub core: bool,
 }
 
 impl Spec {
@@ -77,6 +79,7 @@ impl Spec {
             ecn: false,
             mark: None,
             rtts: Vec::new(),
+            core: false,
         }
     }
 

@@ -21,7 +21,7 @@ mod port;
 mod sockets;
 
 pub use self::port::{Port, PortOptions, PortStatus};
-pub use self::sockets::{Namespace, Sockets, SocketsOptions, SocketsStatus};
+pub use self::sockets::{Namespace, Sockets, SocketsOptions, SocketsStatus, root_cgroup};
 
 use crate::error::Error;
 use crate::load::{Verified, verify_object};

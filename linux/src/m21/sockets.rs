@@ -42,6 +42,14 @@ impl Namespace {
         Self(if name.contains('/') { name.into() } else { Path::new(KEPT).join(name) })
     }
 
+    /// What the kernel calls it, as programs at sockets see it.
+    ///
+    /// # Errors
+    /// When it cannot be entered.
+    pub fn cookie(&self) -> io::Result<u64> {
+        self.inside(sys::namespace_cookie)
+    }
+
     /// Runs something inside, on a thread of its own.
     fn inside<T: Send>(&self, run: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
         let file = File::open(&self.0)
@@ -120,9 +128,7 @@ impl Sockets {
             .map_err(|source| Error::from_io("map the programs' memory", source))?;
         let namespaces = MapHandle::try_from(&skel.maps.namespaces).map_err(failed)?;
         for namespace in &options.namespaces {
-            let cookie = namespace
-                .inside(sys::namespace_cookie)
-                .map_err(|source| Error::from_io("find a network namespace", source))?;
+            let cookie = namespace.cookie().map_err(|source| Error::from_io("find a network namespace", source))?;
             namespaces.update(&cookie.to_ne_bytes(), &[1], MapFlags::ANY).map_err(failed)?;
         }
         let release = skel.progs.m21_release.attach().map_err(|error| Error::from_bpf(WHAT, &error))?;
@@ -171,7 +177,10 @@ impl fmt::Debug for Sockets {
 }
 
 /// The root of the control groups of version 2, also where version 1 has its mounts beside it.
-fn root_cgroup() -> Result<PathBuf, Error> {
+///
+/// # Errors
+/// When none is mounted.
+pub fn root_cgroup() -> Result<PathBuf, Error> {
     let mounts = fs::read_to_string("/proc/self/mountinfo")
         .map_err(|source| Error::Io { what: "read /proc/self/mountinfo", source })?;
     mounted_cgroup(&mounts).ok_or_else(|| {

@@ -380,7 +380,7 @@ fn hash(places: &[Place]) -> String {
 }
 
 /// One run's figures.
-pub(super) fn simulate(point: &Point, watch: &[Watch], stop: &AtomicBool) -> Result<Row, ackgate_sim::Error> {
+pub(crate) fn simulate(point: &Point, watch: &[Watch], stop: &AtomicBool) -> Result<Row, ackgate_sim::Error> {
     let (report, counted) = if watch.is_empty() {
         (ackgate_sim::run(&point.scenario, &mut Until(stop))?, Row::new())
     } else {

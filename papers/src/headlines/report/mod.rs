@@ -134,9 +134,13 @@ fn plain(value: f64) -> String {
 
 /// Each part of a headline in one line.
 fn ours(judged: &Judged) -> Vec<String> {
-    let parts: Vec<_> = judged.judgement.iter().flat_map(|judgement| &judgement.parts).collect();
+    judged.judgement.as_ref().map_or_else(Vec::new, |judgement| each_part(&judgement.parts))
+}
+
+/// Each part in one line.
+pub(crate) fn each_part(parts: &[Held]) -> Vec<String> {
     let parts = parts.chunk_by(|one, next| one.name == next.name);
-    let told = |held: &[&Held]| held.iter().map(|held| measured(held)).collect::<Vec<_>>().join(", ");
+    let told = |held: &[Held]| held.iter().map(measured).collect::<Vec<_>>().join(", ");
     parts.map(|held| format!("({}) {}", held[0].name, told(held))).collect()
 }
 

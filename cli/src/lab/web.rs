@@ -1,0 +1,138 @@
+//! `ackgate lab web`: nginx and an ordinary client, scheme by scheme.
+
+use std::io::{self, Write};
+use std::time::Duration;
+
+use ackgate_lab::testbed;
+use ackgate_lab::web::{WebConfig, WebError, WebReport, run_web};
+use clap::Args;
+use clap::builder::{PossibleValue, PossibleValuesParser};
+use serde::Serialize;
+
+use super::{Guarding, Network, RateArgument, guards};
+use crate::exit::Refused;
+use crate::load::progress_bar;
+use crate::table::print_json;
+use crate::units::{parse_bytes, parse_time};
+
+/// Schemes that are settings of the senders, not guards.
+const DCTCP: &str = ackgate_lab::dctcp::NAME;
+
+/// Its arguments.
+#[derive(Args)]
+pub(crate) struct Web {
+    /// Numbers of kept connections.
+    #[arg(long, short = 'n', value_delimiter = ',', default_values_t = [16, 64, 200])]
+    connections: Vec<usize>,
+    /// Bytes of each answer.
+    #[arg(long, value_name = "SIZE", default_value = "64KB", value_parser = parse_bytes)]
+    bytes: u64,
+    /// Measured rounds of each run.
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
+    rounds: u32,
+    /// Runs of each scheme; they take turns, and medians are shown.
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
+    runs: u32,
+    /// Schemes to compare: guards, and dctcp at the servers.
+    #[arg(long, value_name = "SCHEME", value_parser = scheme(), value_delimiter = ',', default_value = "none,credit,pac,ictcp,hwatch,rto,m21,dctcp")]
+    scheme: Vec<String>,
+    /// Congestion control of the servers, but for dctcp.
+    #[arg(long, default_value = "cubic")]
+    cc: String,
+    /// Longest time of a run.
+    #[arg(long, value_name = "TIME", default_value = "20s", value_parser = parse_time)]
+    limit: Duration,
+    #[command(flatten)]
+    network: Network,
+    /// Print one JSON object instead of a table.
+    #[arg(long)]
+    json: bool,
+}
+
+/// A guard of the lab, or DCTCP.
+fn scheme() -> PossibleValuesParser {
+    let dctcp = PossibleValue::new(DCTCP).help("No guard, but DCTCP at both ends and a port that marks");
+    PossibleValuesParser::new(guards().chain(std::iter::once(dctcp)))
+}
+
+/// One scheme with one number of connections.
+#[derive(Serialize)]
+struct Cell {
+    scheme: String,
+    connections: usize,
+    runs: Vec<WebReport>,
+}
+
+/// Runs and prints it.
+pub(super) fn run(args: &Web) -> anyhow::Result<()> {
+    if args.network.rate == RateArgument::Auto {
+        return Err(Refused(anyhow::anyhow!("schemes are compared at one --rate: name it")).into());
+    }
+    testbed::require_privilege()?;
+    let stop = crate::stop::on_signals()?;
+    let pairs = || args.scheme.iter().flat_map(|scheme| args.connections.iter().map(move |count| (scheme, *count)));
+    let mut cells: Vec<Cell> =
+        pairs().map(|(scheme, connections)| Cell { scheme: scheme.clone(), connections, runs: Vec::new() }).collect();
+    let bar = progress_bar(u64::from(args.runs) * cells.len() as u64, args.json);
+    for _ in 0..args.runs {
+        for cell in &mut cells {
+            bar.set_message(format!("{}, {} connections", cell.scheme, cell.connections));
+            match run_web(&args.config(&cell.scheme, cell.connections), &stop) {
+                Ok(report) => cell.runs.push(report),
+                // No round in time tells enough.
+                Err(WebError::Deadline(_)) => {}
+                Err(error) => return Err(error.into()),
+            }
+            bar.inc(1);
+        }
+    }
+    bar.finish_and_clear();
+    if args.json { print_json(&cells) } else { Ok(io::stdout().lock().write_all(markdown(args, &cells).as_bytes())?) }
+}
+
+impl Web {
+    fn config(&self, scheme: &str, connections: usize) -> WebConfig {
+        let cc = if scheme == DCTCP { DCTCP } else { &self.cc };
+        let mut spec = self.network.spec(Some(cc));
+        if scheme == "hwatch" && spec.mark.is_none() {
+            spec.mark = u32::try_from(self.network.usual_mark()).ok();
+        }
+        let guard = if scheme == DCTCP { None } else { Guarding::plain(scheme).config() };
+        WebConfig { spec, connections, bytes: self.bytes, rounds: self.rounds, cc: cc.into(), limit: self.limit, guard }
+    }
+}
+
+/// A Markdown table: a scheme in each row.
+fn markdown(args: &Web, cells: &[Cell]) -> String {
+    let mut text = String::from("| scheme |");
+    for count in &args.connections {
+        text += &format!(" {count}: Mb/s | p50 / p99 / p99.9, ms | drops / timeouts |");
+    }
+    text += &format!("\n|---|{}\n", "--:|--:|--:|".repeat(args.connections.len()));
+    for scheme in &args.scheme {
+        text += &format!("| `{scheme}` |");
+        for cell in cells.iter().filter(|cell| cell.scheme == *scheme) {
+            text += &figures(cell);
+        }
+        text.push('\n');
+    }
+    text
+}
+
+fn figures(cell: &Cell) -> String {
+    if cell.runs.is_empty() {
+        return " no round in time | – | – |".into();
+    }
+    let median = |of: &dyn Fn(&WebReport) -> f64| {
+        ackgate_lab::load::report::median(&cell.runs.iter().map(of).collect::<Vec<_>>())
+    };
+    format!(
+        " {:.0} | {:.0} / {:.0} / {:.0} | {:.0} / {:.0} |",
+        median(&|run| run.goodput_mbps),
+        median(&|run| run.answer_ms.p50),
+        median(&|run| run.answer_ms.p99),
+        median(&|run| run.answer_ms.p999),
+        median(&|run| run.switch_drops as f64),
+        median(&|run| run.rto_timeouts as f64)
+    )
+}

@@ -1,0 +1,211 @@
+//! The kernel's figures for people (a table for a terminal, a page of Markdown) and for programs (JSON).
+
+use std::fmt::Write;
+use std::sync::Arc;
+
+use ackgate_sim::output::table::table;
+use serde_json::{Value, json};
+
+use super::experiment::{Experiment, Shown};
+use super::outcome::{Outcome, Said, Told, Witness};
+use crate::headlines::book::Book;
+use crate::headlines::figures::{Figures, Row};
+use crate::headlines::formula::Formula;
+use crate::headlines::report::each_part;
+use crate::headlines::verdict::Verdict;
+
+/// How it was measured; stands on the page.
+#[derive(Clone, Debug)]
+pub struct Circumstances {
+    /// The command that makes the same again.
+    pub command: String,
+    /// Whether it was a quick run.
+    pub quick: bool,
+    /// Rate of the link that stood for the paper's, in Mb/s.
+    pub rate_mbps: f64,
+    /// Kernel and processors.
+    pub machine: String,
+    /// Share of the processors' time that others took while it was measured, 0 to 1.
+    pub others: f64,
+    /// Time that it took, in seconds.
+    pub seconds: f64,
+}
+
+/// What was measured, as tables of Markdown.
+#[must_use]
+pub fn tables(outcome: &Outcome) -> String {
+    outcome.measured().map(|experiment| section(outcome, experiment)).collect::<String>() + "\n"
+}
+
+/// The board as a table for a terminal.
+#[must_use]
+pub fn board(outcome: &Outcome) -> String {
+    let head = ["headline", "paper", "kernel", "", "simulator", ""].map(str::to_owned);
+    let rows: Vec<Vec<String>> = outcome.told().iter().map(row).collect();
+    table(&head, &rows)
+}
+
+fn row(told: &Told<'_>) -> Vec<String> {
+    let [kernel, simulator] = &told.said;
+    let cell = |said: &Said| [verdict(said), each_part(&said.parts).join("; ")];
+    let cells = [told.headline.id.clone(), told.headline.paper.clone()].into_iter();
+    cells.chain(cell(kernel)).chain(cell(simulator)).collect()
+}
+
+fn verdict(said: &Said) -> String {
+    let mut text = said.verdict.text().to_owned();
+    if matches!(said.verdict, Verdict::Undecided | Verdict::Cannot) && said.direction {
+        text += "; direction holds";
+    }
+    if !said.missing.is_empty() {
+        text += &format!("; without ({})", said.missing.join("), ("));
+    }
+    text
+}
+
+/// A page of Markdown.
+#[must_use]
+pub fn markdown(outcome: &Outcome, how: &Circumstances) -> String {
+    let mut text = String::from("# The papers' figures on a real kernel\n\n");
+    // Writing to a string cannot fail.
+    let _ = writeln!(
+        text,
+        "Written by `{}`; do not edit by hand. {}, {:.0} s.{}\n",
+        how.command,
+        how.machine,
+        how.seconds,
+        if how.quick { " **A quick run**: few rounds, few points." } else { "" }
+    );
+    if how.others > 0.1 {
+        let _ = writeln!(
+            text,
+            "**Other programs took {:.0} % of the processors' time meanwhile: the kernel's figures are lower than they would be.**\n",
+            100.0 * how.others
+        );
+    }
+    text += &preface(how.rate_mbps);
+    text += "## The board\n\n| headline | the paper | kernel | its figures | simulator | its figures |\n|---|---|---|---|---|---|\n";
+    for told in outcome.told() {
+        let _ = writeln!(
+            text,
+            "| {} |",
+            row(&told).iter().map(|cell| cell.replace('|', "\\|")).collect::<Vec<_>>().join(" | ")
+        );
+    }
+    for experiment in outcome.measured() {
+        text += &section(outcome, experiment);
+    }
+    text
+}
+
+fn preface(rate: f64) -> String {
+    format!(
+        "One machine carries {rate:.0} Mb/s without effort, so that is the rate of the link, and the papers' networks run in slow motion: \
+         every rate is divided by what lies between the paper's link and this one (5 for 1 Gb/s at 200 Mb/s), every time of the settings is multiplied by \
+         it (round-trip time, RTOmin, longest hold, phases), buffers and volumes stay. Figures are told as at the paper's rate: rates are \
+         multiplied, times divided. So the rules of the headlines ([reproduction.md](reproduction.md)) hold as they stand, and the same reader judges.\n\n\
+         - A seed is a tenth of a point's rounds; where a point is run anew several times, a run. Points have fewer x than the rules' grids: a rule that goes through x goes through those.\n\
+         - The simulator runs the same settings, slowed in the same way, with ten seeds; three or more where there are no rounds.\n\
+         - The kernel's tail loss probes and RACK are off where the paper's TCP had none (`tcp_early_retrans`, `tcp_recovery`); SACK, timestamps, restart after \
+         idle times, initial window and RTOmin are the setting's.\n\
+         - What is never as in a paper: connections are opened by the receiver; timers tick every 4 ms (HZ 250), 0.8 ms in slow motion; the timeout before the first \
+         sample is 1 s, 200 ms in slow motion; SYNs are never ECN-capable; DCTCP's window goes down to 2 segments, not 3; one machine is all hosts and the switch.\n\n"
+    )
+}
+
+fn section(outcome: &Outcome, experiment: &Experiment) -> String {
+    let mut text = format!("\n## {}: {}\n\n", experiment.names_told(), experiment.title);
+    let of = |witness| outcome.of_experiment(witness, experiment);
+    let (kernel, simulator) = (of(Witness::Kernel), of(Witness::Simulator));
+    for shown in &experiment.show {
+        text += &figure(experiment, shown, &kernel, &simulator, outcome);
+    }
+    for different in &experiment.differs {
+        let _ = writeln!(text, "- Not as in the paper: {different}.");
+    }
+    if !experiment.why.is_empty() {
+        let _ = writeln!(text, "\n{}", experiment.why);
+    }
+    text
+}
+
+/// One quantity by x: each curve on the kernel, and beside it in the simulator.
+fn figure(experiment: &Experiment, shown: &Shown, kernel: &Figures, simulator: &Figures, outcome: &Outcome) -> String {
+    let book = outcome.plan.book(experiment);
+    let curves: Vec<&String> = experiment.curves.iter().filter(|name| kernel.curves.contains_key(*name)).collect();
+    let mut xs: Vec<f64> = curves.iter().flat_map(|name| kernel.curves[*name].xs.clone()).collect();
+    xs.sort_by(f64::total_cmp);
+    xs.dedup();
+    let axis = curves.first().and_then(|name| book.curve(name)).map_or("x", |(setting, _)| setting.x.label.as_str());
+    let mut text = format!("| {axis} |");
+    for name in &curves {
+        let _ = write!(text, " {}: {} | simulated |", label(experiment, book, name), shown.label);
+    }
+    let _ = writeln!(text, "\n|--:|{}", "--:|--:|".repeat(curves.len()));
+    for x in xs {
+        let _ = write!(text, "| {x} |");
+        for name in &curves {
+            for figures in [kernel, simulator] {
+                let _ = write!(text, " {} |", value(figures, &shown.metric, name, x, shown.decimals));
+            }
+        }
+        text.push('\n');
+    }
+    text.push('\n');
+    text
+}
+
+/// What a curve is called; with its setting's name where there are others.
+fn label(experiment: &Experiment, book: &Book, name: &str) -> String {
+    let Some((setting, series)) = book.curve(name) else { return name.to_owned() };
+    let others = experiment.curves.iter().any(|other| !other.starts_with(&format!("{}.", setting.name)));
+    if others { format!("{} ({})", series.label, setting.name) } else { series.label.clone() }
+}
+
+/// A mean at an x of a curve, and half the width of its interval; a dash where it was not measured.
+fn value(figures: &Figures, metric: &str, curve: &str, x: f64, decimals: usize) -> String {
+    let known = figures.curves.get(curve).is_some_and(|curve| curve.xs.contains(&x));
+    let measured = Formula::parse(&format!("{metric}({curve}, {x})")).ok().filter(|_| known);
+    let Some(measured) = measured.map(|formula| figures.measure(&formula, &[x])[0]) else { return "–".into() };
+    if measured.seeds == 0 {
+        return "none in time".into();
+    }
+    let half = (measured.interval.high - measured.interval.low) / 2.0;
+    match (measured.value.is_nan(), half.is_finite() && half > 0.0) {
+        (true, _) => "–".into(),
+        (false, true) => format!("{:.decimals$} ±{half:.decimals$}", measured.value),
+        (false, false) => format!("{:.decimals$}", measured.value),
+    }
+}
+
+/// Everything as one object.
+#[must_use]
+pub fn json(outcome: &Outcome, how: &Circumstances) -> Value {
+    let told = outcome.told();
+    let headlines = told.iter().map(|told| {
+        let said = |said: &Said| {
+            json!({ "verdict": said.verdict.text(), "direction": said.direction, "missing": said.missing, "figures": each_part(&said.parts) })
+        };
+        json!({ "id": told.headline.id, "paper": told.headline.paper, "kernel": said(&told.said[0]), "simulator": said(&told.said[1]) })
+    });
+    let curves = |witness: Witness| -> Value {
+        let curves = outcome.figures(witness).curves.iter();
+        curves
+            .map(|(name, curve)| (name.clone(), points(&curve.xs, &curve.rows)))
+            .collect::<serde_json::Map<_, _>>()
+            .into()
+    };
+    json!({
+        "command": how.command, "quick": how.quick, "rate_mbps": how.rate_mbps, "machine": how.machine, "others": how.others,
+        "seconds": how.seconds, "headlines": headlines.collect::<Vec<_>>(),
+        "kernel": curves(Witness::Kernel), "simulator": curves(Witness::Simulator),
+    })
+}
+
+fn points(xs: &[f64], rows: &[Vec<Arc<Row>>]) -> Value {
+    let each = xs.iter().zip(rows).map(|(x, rows)| {
+        let rows: Vec<_> = rows.iter().map(Arc::as_ref).collect();
+        json!({ "x": x, "seeds": rows })
+    });
+    each.collect()
+}
