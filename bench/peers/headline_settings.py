@@ -134,8 +134,17 @@ def _arguments(peer: str, keys: dict) -> tuple:
     return tuple(sorted(found.items()))
 
 
-def runs() -> tuple[list, dict]:
-    """All points that a peer can run, and by curve why the others cannot."""
+def _changes(book: dict, reading: str, setting: str, series: str) -> list:
+    """What another reading of an open setting changes on a curve; `reading` is `open: also`, as the file has both."""
+    for other in book.get("alternative", ()) if reading else ():
+        if reading == f"{other['open']}: {other['also']}" and "set" in other:
+            concerned = setting in other.get("settings", [setting]) and series in other.get("curves", [series])
+            return other["set"] if concerned else []
+    return []
+
+
+def runs(reading: str = "") -> tuple[list, dict]:
+    """All points that a peer can run, and by curve why the others cannot. With a reading, the curves that it changes."""
     found, refused = [], {}
     for file in sorted((PAPERS / "headlines").glob("*.toml")):
         book = tomllib.loads(file.read_text())
@@ -143,6 +152,11 @@ def runs() -> tuple[list, dict]:
             peer = {"ns-2": "ns2", "ns-3": "ns3"}.get(setting.get("hosts"))
             for series in setting["curves"]:
                 curve = f"{name}.{series['name']}"
+                changes = _changes(book, reading, name, series["name"])
+                if reading and not changes:
+                    refused[book["paper"], curve] = f"no reading `{reading}` changes it"
+                    continue
+                series = series | {"set": series.get("set", []) + changes}
                 if peer is None:
                     refused[book["paper"], curve] = "the paper ran no simulator here"
                     continue

@@ -47,9 +47,11 @@ def _name(run: headline_settings.Run) -> str:
     return f"{run.paper}:{run.curve}"
 
 
-def collect(curves: list[str], xs: list[float], seeds: int, prefix: tuple = ()) -> int:
-    """Runs what is missing, point by point in the order of the curves; returns how many runs failed."""
-    runs, refused = headline_settings.runs()
+def collect(curves: list[str], xs: list[float], reading: str, seeds: int, prefix: tuple = ()) -> int:
+    """Runs what is missing, point by point in the order of the curves; returns how many runs failed. With another reading
+    of an open setting (`open: also`), the rows are those of a witness of its own."""
+    runs, refused = headline_settings.runs(reading)
+    names = {kind: f"{name}, {reading}" if reading else name for kind, name in NAMES.items()}
     known = list(dict.fromkeys(map(_name, runs)))
     for curve in curves:
         if curve not in known:
@@ -57,12 +59,12 @@ def collect(curves: list[str], xs: list[float], seeds: int, prefix: tuple = ()) 
             sys.exit(f"bench/peers/run witness: {curve}: {why}; there are: {', '.join(known)}")
     versions = {kind: next(one.version() for one in simulators.ALL if one.kind == kind) for kind in NAMES}
     rows = _load()
-    have = {(row["paper"], row["curve"], row["x"], row["seed"], row["setting"]) for row in rows}
+    have = {(row["witness"], row["paper"], row["curve"], row["x"], row["seed"], row["setting"]) for row in rows}
     # Curves share points.
     done_before = {(row["setting"], row["seed"]): row["values"] for row in rows}
     chosen = [run for curve in curves or known for run in runs if _name(run) == curve and (not xs or run.x in xs)]
     jobs = [(run, seed, _setting(run, versions[run.peer])) for run in chosen for seed in range(1, seeds + 1)]
-    jobs = [job for job in jobs if (job[0].paper, job[0].curve, job[0].x, job[1], job[2]) not in have]
+    jobs = [job for job in jobs if (names[job[0].peer], job[0].paper, job[0].curve, job[0].x, job[1], job[2]) not in have]
     simulators.OUT.mkdir(parents=True, exist_ok=True)
     failed = 0
     for done, (run, seed, setting) in enumerate(jobs, 1):
@@ -75,10 +77,10 @@ def collect(curves: list[str], xs: list[float], seeds: int, prefix: tuple = ()) 
             print(f"{_name(run)} x={run.x:g} seed={seed}: {why}", file=sys.stderr, flush=True)
             continue
         done_before[setting, seed] = values
-        row = {"witness": NAMES[run.peer], "paper": run.paper, "curve": run.curve, "x": run.x, "seed": seed,
+        row = {"witness": names[run.peer], "paper": run.paper, "curve": run.curve, "x": run.x, "seed": seed,
                "setting": setting, "values": values}
         with ROWS.open("a") as out:
             out.write(json.dumps(row) + "\n")
-        print(f"[{done}/{len(jobs)}] {NAMES[run.peer]} {_name(run)} x={run.x:g} seed={seed}: {values['goodput_mbps']:.1f} Mb/s, "
+        print(f"[{done}/{len(jobs)}] {names[run.peer]} {_name(run)} x={run.x:g} seed={seed}: {values['goodput_mbps']:.1f} Mb/s, "
               f"{values['rto_timeouts']:.0f} timeouts, {time.monotonic() - started:.1f} s", flush=True)
     return failed
