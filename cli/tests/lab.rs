@@ -106,6 +106,27 @@ fn a_stopped_lab_cleans_up_and_exits_with_130() {
     }
 }
 
+/// Labs that begin and end beside each other, on a `/run` of their own, leave nothing there, whichever ends last.
+#[test]
+fn labs_beside_each_other_leave_no_mount() {
+    if !privileged("labs_beside_each_other_leave_no_mount") {
+        return;
+    }
+    let labs = "for i in 1 2 3 4 5 6 7 8; do
+            \"$0\" lab incast --hosts 2 --connections 2 --bytes 1KB --rounds 1 --rate 100mbit --no-ceiling >/dev/null & sleep 0.0$((9 - i))
+        done; wait; grep ' /run/' /proc/self/mountinfo; ls /run/netns /run/ackgate-lab";
+    let script = format!("mount -t tmpfs none /run || exit; {labs}");
+    let unshare = Command::new("unshare")
+        .args(["--mount", "--propagation", "private", "sh", "-c", &script, env!("CARGO_BIN_EXE_ackgate")])
+        .output()
+        .unwrap();
+    if unshare.stdout.is_empty() {
+        eprintln!("SKIPPED labs_beside_each_other_leave_no_mount: no /run of its own: {}", text(&unshare));
+        return;
+    }
+    assert_eq!(String::from_utf8_lossy(&unshare.stdout), "/run/ackgate-lab:\n\n/run/netns:\n", "{}", text(&unshare));
+}
+
 #[test]
 fn one_json_object_with_what_was_promised() {
     if !privileged("one_json_object_with_what_was_promised") {

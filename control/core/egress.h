@@ -293,7 +293,7 @@ SUBPROGRAM int account_egress(WITH_CORE struct flow *flow, const struct segment 
 		out->class = CLASS_NONE;
 	}
 	if (any_flag(flow, FLOW_ENGAGED))
-		count_offer(CORE flow, offer_of(flow));
+		note_offer(CORE flow);
 	if (SETTINGS->thin_acks && is_superfluous(CORE flow, out)) {
 		add64(&GATE->thinned, 1);
 		return DECIDE_DISCARD;

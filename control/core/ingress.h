@@ -12,10 +12,8 @@
 
 INLINE void close_handshake(WITH_CORE struct flow *flow)
 {
-	if (any_flag(flow, FLOW_HALF_OPEN)) {
-		lower_flags(flow, FLOW_HALF_OPEN);
-		take_up_to64(&GATE->half_open, 1);
-	}
+	if (withdraw(flow, FLOW_HALF_OPEN))
+		add64(&GATE->half_open, -1);
 }
 
 /* Ends a connection's claims: called before the entry is given to another. */
@@ -24,7 +22,8 @@ INLINE void close_flow(WITH_CORE struct flow *flow)
 	void_debt(CORE flow);
 	disengage(CORE flow);
 	close_handshake(CORE flow);
-	set32(&flow->flags, 0);
+	/* What is counted stays: another packet may have raised it just now. */
+	lower_flags(flow, ~(FLOW_ENGAGED | FLOW_HALF_OPEN));
 }
 
 SUBPROGRAM int open_flow(WITH_CORE struct flow *flow, __u64 now)
@@ -32,7 +31,7 @@ SUBPROGRAM int open_flow(WITH_CORE struct flow *flow, __u64 now)
 	if (!flow)
 		return 0;
 	close_flow(CORE flow);
-	set32(&flow->flags, FLOW_KNOWN);
+	raise_flags(flow, FLOW_KNOWN);
 	set64(&flow->last_seen, now);
 	set64(&flow->last_active, now);
 	set64(&flow->handshake_start, 0);
@@ -74,8 +73,9 @@ INLINE void limit_mss(struct flow *flow, const struct segment *segment)
 
 INLINE void start_handshake(WITH_CORE struct flow *flow)
 {
-	raise_flags(flow, FLOW_HALF_OPEN);
 	add64(&GATE->half_open, 1);
+	if (__sync_fetch_and_or(&flow->flags, FLOW_HALF_OPEN) & FLOW_HALF_OPEN)
+		add64(&GATE->half_open, -1);
 }
 
 /* How long a least RTT is believed, in units of 1024 ns: a path may become longer. */

@@ -162,23 +162,42 @@ INLINE void count_offer(WITH_CORE struct flow *flow, __u32 bytes)
 	add64(&GATE->offered, (__u64)bytes - before);
 }
 
-/* The flow takes part in the division of the budget from now on; says whether that is new. */
+/* What our TCP offers now counts, unless the flow has ceased to be active meanwhile: it takes itself out first, and its window then. */
+INLINE void note_offer(WITH_CORE struct flow *flow)
+{
+	count_offer(CORE flow, offer_of(flow));
+	if (!any_flag(flow, FLOW_ENGAGED))
+		count_offer(CORE flow, 0);
+}
+
+/* The flow takes part in the division of the budget from now on; says whether that is new. It is counted first: whoever takes it out
+ * again finds it in the count. */
 INLINE bool engage(WITH_CORE struct flow *flow)
 {
-	if (any_flag(flow, FLOW_ENGAGED) || __sync_fetch_and_or(&flow->flags, FLOW_ENGAGED) & FLOW_ENGAGED)
+	if (any_flag(flow, FLOW_ENGAGED))
 		return false;
 	add64(&GATE->engaged, 1);
-	count_offer(CORE flow, offer_of(flow));
+	if (__sync_fetch_and_or(&flow->flags, FLOW_ENGAGED) & FLOW_ENGAGED) {
+		add64(&GATE->engaged, -1);
+		return false;
+	}
+	note_offer(CORE flow);
 	if (get64(&GATE->crowd) < get64(&GATE->engaged))
 		set64(&GATE->crowd, get64(&GATE->engaged));
 	return true;
 }
 
+/* Lowers one flag of those that are counted; says whether it was this call that did. */
+INLINE bool withdraw(struct flow *flow, __u32 bit)
+{
+	return any_flag(flow, bit) && __sync_fetch_and_and(&flow->flags, ~bit) & bit;
+}
+
 /* The flow is idle or has ended: its share is for the others. */
 INLINE void disengage(WITH_CORE struct flow *flow)
 {
-	if (any_flag(flow, FLOW_ENGAGED) && __sync_fetch_and_and(&flow->flags, ~FLOW_ENGAGED) & FLOW_ENGAGED) {
-		take_up_to64(&GATE->engaged, 1);
+	if (withdraw(flow, FLOW_ENGAGED)) {
+		add64(&GATE->engaged, -1);
 		count_offer(CORE flow, 0);
 	}
 }
@@ -193,10 +212,11 @@ INLINE void owe(WITH_CORE struct flow *flow, __u64 bytes)
 		set32(&flow->path, path);
 		add64(&GATE->owed_by_path[path & (PATHS - 1)], take_up_to64(&GATE->owed_by_path[booked], before));
 	}
-	add32(&flow->owed, wire);
+	/* The sum first: who pays or strikes the flow's part at the same moment finds it there. */
 	add64(&GATE->owed, wire);
 	add64(&GATE->owed_by_path[get32(&flow->path) & (PATHS - 1)], wire);
 	add64(&GATE->interval_charged, wire);
+	add32(&flow->owed, wire);
 }
 
 /* Strikes what a flow has ceased to owe off the gate's books. */

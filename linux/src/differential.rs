@@ -301,6 +301,10 @@ struct Choice {
     ce: bool,
     sack: bool,
     options: u8,
+    /// An extension header of this kind with this many addresses ahead, where the flow has IPv6.
+    extension: Option<(u8, u8)>,
+    /// A bit of the headers that is not as it was sent.
+    damage: Option<(usize, u8)>,
     wait_us: u64,
     release: bool,
 }
@@ -318,15 +322,34 @@ fn choices() -> impl Strategy<Value = Choice> {
     let payload = prop_oneof![4 => Just(0u16), 4 => Just(MSS as u16), 1 => 1u16..300, 1 => 1000u16..2500];
     let window = prop_oneof![1 => Just(0u16), 6 => Just(500), 1 => any::<u16>()];
     let wait = prop_oneof![8 => 0u64..300, 2 => 300u64..5_000, 1 => 5_000u64..200_000];
+    let extension = prop::option::weighted(0.1, (prop_oneof![Just(0u8), Just(43), Just(44), Just(60)], 0u8..2));
+    let damage = prop::option::weighted(0.05, (12usize..90, 0u8..8));
     (
         (0..FLOWS as u8, any::<bool>(), flags, 0u8..12, 0u8..12, payload),
         (1u16..4, window, prop::bool::weighted(0.1), prop::bool::weighted(0.1), any::<u8>(), wait, any::<bool>()),
+        (extension, damage),
     )
-        .prop_map(
-            |((flow, ingress, flags, seq, ack, payload), (frames, window, ce, sack, options, wait_us, release))| {
-                Choice { flow, ingress, flags, seq, ack, payload, frames, window, ce, sack, options, wait_us, release }
-            },
-        )
+        .prop_map(|(base, rest, (extension, damage))| {
+            let (flow, ingress, flags, seq, ack, payload) = base;
+            let (frames, window, ce, sack, options, wait_us, release) = rest;
+            Choice {
+                flow,
+                ingress,
+                flags,
+                seq,
+                ack,
+                payload,
+                frames,
+                window,
+                ce,
+                sack,
+                options,
+                extension,
+                damage,
+                wait_us,
+                release,
+            }
+        })
 }
 
 impl Choice {
@@ -349,7 +372,8 @@ impl Choice {
             timestamps: (self.options & 12 != 0).then_some((u32::from(self.options), self.options.into())),
             ..Segment::default()
         };
-        let frame = emit(&key(case, self.flow), &segment, direction);
+        let mut frame = emit(&key(case, self.flow), &segment, direction);
+        self.spoil(&mut frame);
         let aggregate = self.frames > 1 && self.payload >= 1000;
         let gso_size = if aggregate { self.payload.div_ceil(self.frames) } else { 0 };
         let meta = Meta {
@@ -358,6 +382,24 @@ impl Choice {
             ..Meta::whole(&frame)
         };
         (frame, meta, direction)
+    }
+
+    /// Puts in what our own frames never have.
+    fn spoil(&self, frame: &mut Vec<u8>) {
+        let ip = if frame[12..14] == [0x81, 0] { 18 } else { 14 };
+        if let Some((kind, left)) = self.extension
+            && frame[ip] >> 4 == 6
+        {
+            let next = std::mem::replace(&mut frame[ip + 6], kind);
+            frame.splice(ip + 40..ip + 40, [next, 0, 4, left, 0, 0, 0, 0]);
+            let length = u16::from_be_bytes([frame[ip + 4], frame[ip + 5]]) + 8;
+            frame[ip + 4..ip + 6].copy_from_slice(&length.to_be_bytes());
+        }
+        if let Some((at, bit)) = self.damage
+            && let Some(byte) = frame.get_mut(at)
+        {
+            *byte ^= 1 << bit;
+        }
     }
 }
 

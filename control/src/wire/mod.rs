@@ -34,7 +34,8 @@ const ETHERTYPE_SERVICE_VLAN: u16 = 0x88a8;
 const PROTOCOL_TCP: u8 = 6;
 /// Extension headers with the common shape "next header, length in 8-byte units" (RFC 8200 §4): hop-by-hop, routing,
 /// destination options.
-const EXTENSIONS: [u8; 3] = [0, 43, 60];
+const EXTENSIONS: [u8; 3] = [0, EXTENSION_ROUTING, 60];
+const EXTENSION_ROUTING: u8 = 43;
 const EXTENSION_FRAGMENT: u8 = 44;
 
 /// Which way a frame goes, seen from the guarded host.
@@ -96,7 +97,8 @@ pub struct Packet {
 /// Why a frame is not for us.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reject {
-    /// Another protocol: ARP, UDP, an unknown extension header, too many tags.
+    /// Another protocol: ARP, UDP, an unknown extension header, too many tags; or the end of a source route is still ahead, so that
+    /// the address in the IP header is neither the connection's nor the checksum's (RFC 8200 §8.1).
     NotTcp,
     /// A fragment of an IP packet: only the first one has a TCP header, so none is counted.
     Fragment,
@@ -230,7 +232,11 @@ fn parse_ipv6(bytes: &[u8], meta: &Meta, offset: usize) -> Result<Ip, Reject> {
         if !EXTENSIONS.contains(&next) {
             break;
         }
-        let extension = header(bytes, at, 2)?;
+        let extension = header(bytes, at, 4)?;
+        let segments_left = extension[3];
+        if next == EXTENSION_ROUTING && segments_left > 0 {
+            return Err(Reject::NotTcp);
+        }
         next = extension[0];
         at += (usize::from(extension[1]) + 1) * 8;
     }

@@ -116,6 +116,8 @@ fn extension_headers_are_looked_through_and_fragments_are_not() {
     // The last byte of each chain is the first header's number, the first byte of a header the next one's.
     let hop_by_hop = with(&[6, 0, 1, 4, 0, 0, 0, 0]).unwrap();
     assert_eq!((hop_by_hop.layout.tcp, hop_by_hop.segment.header), (62, 94));
+    assert_eq!(with(&[6, 0, 4, 0, 0, 0, 0, 43]).unwrap().layout.tcp, 62, "a source route at its end");
+    assert_eq!(with(&[6, 0, 4, 1, 0, 0, 0, 43]), Err(Reject::NotTcp), "a source route with one address ahead");
     assert_eq!(with(&[6, 0, 0, 0, 0, 0, 0, 44]), Err(Reject::Fragment));
     assert_eq!(with(&[17, 0, 0, 0, 0, 0, 0, 60]), Err(Reject::NotTcp));
     assert_eq!(with(&[6, 9, 0, 0, 0, 0, 0, 43]), Err(Reject::Malformed), "a header longer than the packet");

@@ -138,12 +138,13 @@ fn path(id: &str) -> PathBuf {
 pub(super) fn record(entry: &Entry) -> Result<(), TestbedError> {
     let told = |source| TestbedError::Io { what: format!("recording the testbed in {DIRECTORY}"), source };
     fs::create_dir_all(DIRECTORY).map_err(told)?;
+    let _alone = lock().map_err(told)?;
     let file = fs::File::create_new(path(&entry.id)).map_err(|source| match source.kind() {
         io::ErrorKind::AlreadyExists => TestbedError::Exists(entry.id.clone()),
         _ => told(source),
     })?;
     serde_json::to_writer(file, entry).map_err(|e| told(e.into()))?;
-    // The first namespace that is kept by name makes the folder one; several testbeds may stand, and the last undoes it.
+    // The first namespace that is kept by name makes the folder one; the last testbed that is written down undoes it.
     if namespace::any_kept() { Ok(()) } else { fs::write(MOUNTED, "").map_err(told) }
 }
 
@@ -170,12 +171,20 @@ pub(super) fn remove(entry: &Entry) -> Result<(), TestbedError> {
             ip(&["netns", "del", name])?;
         }
     }
-    if fs::exists(MOUNTED).unwrap_or(false) && namespace::unmount_when_empty() {
-        // Another testbed's end may have removed it meanwhile.
-        let _ = fs::remove_file(MOUNTED);
+    let told = |source| TestbedError::Io { what: "removing the testbed's record".into(), source };
+    let _alone = lock().map_err(told)?;
+    fs::remove_file(path(&entry.id)).map_err(told)?;
+    if entries().is_empty() && fs::exists(MOUNTED).unwrap_or(false) && namespace::unmount_when_empty() {
+        fs::remove_file(MOUNTED).map_err(told)?;
     }
-    fs::remove_file(path(&entry.id))
-        .map_err(|source| TestbedError::Io { what: "removing the testbed's record".into(), source })
+    Ok(())
+}
+
+/// Until the file is closed no other process writes a testbed down or strikes one off.
+fn lock() -> io::Result<fs::File> {
+    let file = fs::File::open(DIRECTORY)?;
+    file.lock()?;
+    Ok(file)
 }
 
 /// Sends SIGKILL to processes in a namespace of the lab: a guard whose lab was killed, a shell left in it. Never to this

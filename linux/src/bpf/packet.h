@@ -201,12 +201,15 @@ SUBPROGRAM int parse_ipv6(struct __sk_buff *skb, __u32 offset, bool ingress, str
 		return MALFORMED;
 	next = ip.next;
 	for (int i = 0; i < MAX_EXTENSION_HEADERS; i++) {
-		__u8 extension[2];
+		__u8 extension[4];
 
 		if (next != 0 && next != 43 && next != 60)
 			break;
 		if (bpf_skb_load_bytes(skb, at, extension, sizeof(extension)))
 			return MALFORMED;
+		/* On a source route whose end is still ahead: the address is neither the connection's nor the checksum's. */
+		if (next == 43 && extension[3] > 0)
+			return NOT_TCP;
 		next = extension[0];
 		at += ((__u32)extension[1] + 1) * 8;
 	}
