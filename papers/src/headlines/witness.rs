@@ -1,7 +1,7 @@
 //! A second witness: runs of other simulators at the settings of the headlines, judged by the same rules.
 //!
 //! One line of JSON is one run, as `bench/peers/run witness` writes it. Only baselines can be run elsewhere: where rows
-//! are missing, [`Judgement`] leaves the part out, or says that it cannot be judged.
+//! are missing, [`Judgement`] says that it cannot be judged, unless what there is decides.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
