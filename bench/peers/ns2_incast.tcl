@@ -14,10 +14,13 @@
 #  * The agents count in segments: a transfer is rounded up to whole segments, and the goodput counts what was sent.
 #  * With persistent=1 the connections are opened once, before the first round, and keep their windows.
 #    With persistent=0 both ends are reset before each round: SYN, initial window, initial RTO again.
+#  * request=BYTES: the client asks each sender for its part. No packet travels: a sender begins when its request would
+#    have come, one after the other down the client's link. 0: they begin at the barrier.
+#  * timer_jitter: random lateness of timeouts. ns-2's timers have none: each agent's minrto_ is drawn anew in each round.
 #
 # What is set against ns-2's habits, so that all simulators run the same protocol:
 #  * singledup_ 0: Limited Transmit is on by default.
-#  * tcpTick_ 1 ms: the default clock of 10 ms would round each RTO up to the next 10 ms.
+#  * tcpTick_ 1 ms (tick): the default clock of 10 ms would round each RTO up to the next 10 ms.
 #  * timestamps_ 0, so that Karn's rule decides when backoff ends; see docs/validation.md.
 #  * Newreno keeps its defaults otherwise ("careful" and "impatient" in the words of RFC 6582); TCPSink acknowledges each segment.
 #  * queue_in_bytes_ with mean_pktsize_ 1: drop if waiting + arriving >= limit_, hence limit_ = buffer + 1.
@@ -27,7 +30,7 @@
 
 array set par {
     rate 1e9 rtt 120e-6 buffer 96000 mss 1460 senders 8 bytes 64000 block 0 rounds 20
-    jitter 20e-6 seed 1 rtomin 0.2 rtoinit 1.0 iw 2 persistent 1 scheme newreno limited_transmit 0 timestamps 0 monitor 1 all_headers 0 limit_s 40000 verbose 0
+    jitter 20e-6 seed 1 rtomin 0.2 rtoinit 1.0 iw 2 persistent 1 scheme newreno limited_transmit 0 timestamps 0 tick 0.001 timer_jitter 0 window 100000 request 0 monitor 1 all_headers 0 limit_s 40000 verbose 0
 }
 foreach arg $argv {
     if {![regexp {^([a-z_]+)=(.+)$} $arg -> key value] || ![info exists par($key)]} {
@@ -63,12 +66,12 @@ set ns [new Simulator]
 Agent/TCP set singledup_ [expr {int($par(limited_transmit))}]
 Agent/TCP set timestamps_ [expr {int($par(timestamps))}]
 Agent/TCP set ts_resetRTO_ [expr {int($par(timestamps))}]
-Agent/TCP set tcpTick_ 0.001
+Agent/TCP set tcpTick_ $par(tick)
 Agent/TCP set minrto_ $par(rtomin)
 Agent/TCP set rtxcur_init_ $par(rtoinit)
 Agent/TCP set windowInit_ $par(iw)
 Agent/TCP set packetSize_ [expr {int($par(mss))}]
-Agent/TCP set window_ 100000
+Agent/TCP set window_ $par(window)
 Agent/TCP set slow_start_restart_ false
 
 set rng [new RNG]
@@ -106,6 +109,9 @@ Agent/TCP instproc done {} { one_done }
 # How long an ACK of 40 bytes travels: two links, stored and forwarded.
 set ack_s [expr {2 * (40 * 8 / double($par(rate)) + $delay)}]
 
+# How long a link takes for a request.
+set request_s [expr {($par(request) + 40) * 8 / double($par(rate))}]
+
 set round 0
 set pending 0
 set busy_s 0.0
@@ -126,7 +132,7 @@ proc open_connections {} {
 }
 
 proc start_round {} {
-    global N tcp sink pending round rng par ns started segments
+    global N tcp sink pending round rng par ns started segments delay request_s
     incr round
     set started [$ns now]
     set pending $N
@@ -138,6 +144,8 @@ proc start_round {} {
             $sink($i) reset
         }
         set at [expr {$started + [$rng uniform 0.0 $par(jitter)]}]
+        if {$par(request) > 0} { set at [expr {$at + 2 * $delay + ($i + 2) * $request_s}] }
+        if {$par(timer_jitter) > 0} { $tcp($i) set minrto_ [expr {$par(rtomin) + [$rng uniform 0.0 $par(timer_jitter)]}] }
         $ns at $at "$tcp($i) advanceby [expr {$segments + $extra}]"
     }
 }

@@ -2,13 +2,15 @@
 //
 //   sender 1 --+
 //   sender 2 --+-- switch ==== client        every link: `rate`, a quarter of `rtt` of propagation
-//   sender N --+     ^ port with `buffer` bytes, drop-tail (newreno) or marking above `k` packets (dctcp)
+//   sender N --+     ^ port with `buffer` bytes, drop-tail (newreno), marking above `k` packets (dctcp), RED (red, ecn)
 //
 // Usage: ns3_incast --senders=32 --seed=1 ...      prints one JSON object. `--help` lists the settings.
 //
 // How the workload maps on ns-3:
 //  * The senders begin by themselves at the barrier, each late by its start jitter; the round ends with the last
-//    byte at the client, and the next begins there and then. No request travels.
+//    byte at the client, and the next begins there and then.
+//  * request=BYTES: the client asks each sender for its part instead, which begins as the request has come, late by its
+//    jitter. Needs persistent=1.
 //  * persistent=1 opens all connections before the first round and keeps them; persistent=0 opens new ones each round.
 //
 // What is set against ns-3's habits, so that all simulators run the same protocol:
@@ -16,13 +18,13 @@
 //  * SACK and Limited Transmit are off, and recovery is the classic one: the defaults are SACK and PRR.
 //  * The address helper puts an FqCoDel queue discipline on each device: removed, else the port is not drop-tail.
 //  * A connection is given up after six timeouts in a row by default, and its round would never end: not here.
-//  * Each segment is acknowledged (DelAckCount 1); the minimum RTO is 200 ms instead of 1 s, the clock's granularity 1 ms as it comes.
+//  * Each segment is acknowledged (DelAckCount 1) unless delack says otherwise; the minimum RTO is 200 ms instead of 1 s, the clock's granularity 1 ms as it comes.
 //  * Frames are PPP: MSS + 40 + 2 bytes, without Ethernet's preamble and gap. The packet being sent is not in the queue.
 //  * TcpDctcp of 3.37 lets the window shrink below one segment, after which nothing can be sent and all stand still:
 //    DctcpWithFloor keeps two segments, as Linux does.
 //  * DCTCP marks in a queue discipline (RED with both thresholds at k, neither averaging nor "gentle") above a device
 //    queue of one packet: that one and the one on the wire are not counted. An arriving packet is marked when it finds
-//    k or more in the discipline, k + 2 or more in all.
+//    k or more in the discipline, k + 2 or more in all. RED sits there, too, in its own spacing of drops (Wait).
 
 #include "ns3/core-module.h"
 #include "ns3/internet-module.h"
@@ -87,6 +89,17 @@ struct Settings
     double rtoinit{1.0};     // s
     uint32_t iw{2};          // segments
     uint32_t k{20};          // packets, dctcp only
+    double gain{0.0625};     // dctcp only
+    double redMin{15};       // packets; red and ecn only, as what follows
+    double redMax{25};
+    double redWeight{0.002};
+    double redProbability{0.1};
+    bool redGentle{false};
+    double delack{0};        // s; 0: each segment is acknowledged, else each second one
+    uint32_t ssthresh{0};    // bytes; 0: unlimited
+    uint32_t rwnd{0};        // bytes, without window scaling; 0: unlimited
+    uint32_t nic{0};         // bytes of a sender's own queue; 0: unlimited
+    uint32_t request{0};     // bytes; 0: none
     bool persistent{true};
     bool limitedTransmit{false};
     std::string scheme{"newreno"};
@@ -94,15 +107,24 @@ struct Settings
     double wallLimit{600};   // s of real time
     bool verbose{false};
     std::string pcap{};      // prefix of the client's capture
+
+    /// Bytes of one sender in one round.
+    uint64_t Share() const
+    {
+        return block > 0 ? block / senders : bytes;
+    }
 };
 
 /// One sender's application: writes what was asked for into its socket.
 class Sender
 {
   public:
-    Sender(Ptr<Node> node, InetSocketAddress client)
+    Sender(Ptr<Node> node, InetSocketAddress client, const Settings& settings, Ptr<UniformRandomVariable> jitter)
         : m_node(node),
-          m_client(client)
+          m_client(client),
+          m_request(settings.request),
+          m_share(settings.Share()),
+          m_jitter(jitter)
     {
     }
 
@@ -115,6 +137,7 @@ class Sender
         m_socket->SetConnectCallback(MakeCallback(&Sender::Connected, this),
                                      MakeNullCallback<void, Ptr<Socket>>());
         m_socket->SetSendCallback(MakeCallback(&Sender::SpaceFree, this));
+        m_socket->SetRecvCallback(MakeCallback(&Sender::Asked, this));
         m_socket->TraceConnectWithoutContext("RTO", MakeCallback(&Sender::RtoChanged, this));
         m_socket->Connect(m_client);
     }
@@ -142,6 +165,20 @@ class Sender
     {
         m_connected = true;
         Push();
+    }
+
+    /// A request has come whole: its answer begins after the jitter.
+    void Asked(Ptr<Socket> socket)
+    {
+        while (Ptr<Packet> packet = socket->Recv())
+        {
+            m_asked += packet->GetSize();
+        }
+        if (m_request > 0 && m_asked >= m_request)
+        {
+            m_asked -= m_request;
+            Simulator::Schedule(Seconds(m_jitter->GetValue()), &Sender::Send, this, m_share);
+        }
     }
 
     void SpaceFree(Ptr<Socket>, uint32_t)
@@ -179,6 +216,10 @@ class Sender
     Ptr<Node> m_node;
     InetSocketAddress m_client;
     Ptr<Socket> m_socket;
+    uint32_t m_request;
+    uint64_t m_share;
+    Ptr<UniformRandomVariable> m_jitter;
+    uint32_t m_asked{0};
     uint64_t m_owed{0};
     bool m_connected{false};
 };
@@ -189,7 +230,7 @@ class Incast
   public:
     explicit Incast(const Settings& settings)
         : m_set(settings),
-          m_perSender(settings.block > 0 ? settings.block / settings.senders : settings.bytes)
+          m_perSender(settings.Share())
     {
         m_random = CreateObject<UniformRandomVariable>();
         m_random->SetAttribute("Max", DoubleValue(m_set.jitter));
@@ -246,11 +287,17 @@ class Incast
             auto up = link.Install(senders.Get(i), hub.Get(0));
             address.Assign(up);
             none.Uninstall(up);
+            if (m_set.nic > 0)
+            {
+                DynamicCast<PointToPointNetDevice>(up.Get(0))->GetQueue()->SetMaxSize(QueueSize(BYTES, m_set.nic));
+            }
             auto routing = Ipv4StaticRoutingHelper().GetStaticRouting(senders.Get(i)->GetObject<Ipv4>());
             routing->SetDefaultRoute(hub.Get(0)->GetObject<Ipv4>()->GetAddress(2 + i, 0).GetLocal(), 1);
             m_senders.push_back(
                 std::make_unique<Sender>(senders.Get(i),
-                                         InetSocketAddress(downAddress.GetAddress(1), 5000)));
+                                         InetSocketAddress(downAddress.GetAddress(1), 5000),
+                                         m_set,
+                                         m_random));
         }
         auto back = Ipv4StaticRoutingHelper().GetStaticRouting(client.Get(0)->GetObject<Ipv4>());
         back->SetDefaultRoute(downAddress.GetAddress(0), 1);
@@ -276,18 +323,20 @@ class Incast
             return;
         }
         queue->SetMaxSize(QueueSize("1p"));
+        bool step = m_set.scheme == "dctcp";
         TrafficControlHelper marking;
-        // RED counts in the unit of its limit: packets, as k does.
+        // RED counts in the unit of its limit: packets, as its thresholds do.
         uint32_t packets = m_set.buffer / (m_set.mss + 42);
         marking.SetRootQueueDisc("ns3::RedQueueDisc",
                                  "MaxSize", QueueSizeValue(QueueSize(PACKETS, packets)),
-                                 "MinTh", DoubleValue(m_set.k),
-                                 "MaxTh", DoubleValue(m_set.k),
-                                 "QW", DoubleValue(1.0),
-                                 "Gentle", BooleanValue(false),
+                                 "MinTh", DoubleValue(step ? m_set.k : m_set.redMin),
+                                 "MaxTh", DoubleValue(step ? m_set.k : m_set.redMax),
+                                 "QW", DoubleValue(step ? 1.0 : m_set.redWeight),
+                                 "LInterm", DoubleValue(1.0 / m_set.redProbability),
+                                 "Gentle", BooleanValue(!step && m_set.redGentle),
                                  "MeanPktSize", UintegerValue(m_set.mss + 42),
                                  "LinkBandwidth", DataRateValue(DataRate(uint64_t(m_set.rate))),
-                                 "UseEcn", BooleanValue(true),
+                                 "UseEcn", BooleanValue(m_set.scheme != "red"),
                                  "UseHardDrop", BooleanValue(false));
         auto discs = marking.Install(m_port);
         discs.Get(0)->TraceConnectWithoutContext("Drop", MakeCallback(&Incast::DiscDropped, this));
@@ -305,6 +354,10 @@ class Incast
 
     void Accepted(Ptr<Socket> socket, const Address&)
     {
+        if (m_set.request > 0)
+        {
+            m_clients.push_back(socket);
+        }
         socket->SetRecvCallback(MakeCallback(&Incast::Arrived, this));
         socket->SetCloseCallbacks(MakeCallback(&Incast::Closed, this),
                                   MakeCallback(&Incast::Closed, this));
@@ -332,6 +385,14 @@ class Incast
         ++m_round;
         m_started = Simulator::Now();
         m_missing = m_perSender * m_set.senders;
+        if (m_set.request > 0)
+        {
+            for (auto& client : m_clients)
+            {
+                client->Send(Create<Packet>(m_set.request));
+            }
+            return;
+        }
         for (auto& sender : m_senders)
         {
             auto at = Seconds(m_random->GetValue());
@@ -444,6 +505,7 @@ class Incast
     Ptr<NetDevice> m_port;
     Ptr<Socket> m_listener;
     std::vector<std::unique_ptr<Sender>> m_senders;
+    std::vector<Ptr<Socket>> m_clients; // the client's ends, when it asks
     std::chrono::steady_clock::time_point m_wallStart;
     uint32_t m_round{0};
     uint64_t m_missing{0};
@@ -462,7 +524,20 @@ SetTcp(const Settings& set)
 {
     Config::SetDefault("ns3::TcpSocket::SegmentSize", UintegerValue(set.mss));
     Config::SetDefault("ns3::TcpSocket::InitialCwnd", UintegerValue(set.iw));
-    Config::SetDefault("ns3::TcpSocket::DelAckCount", UintegerValue(1));
+    Config::SetDefault("ns3::TcpSocket::DelAckCount", UintegerValue(set.delack > 0 ? 2 : 1));
+    if (set.delack > 0)
+    {
+        Config::SetDefault("ns3::TcpSocket::DelAckTimeout", TimeValue(Seconds(set.delack)));
+    }
+    if (set.ssthresh > 0)
+    {
+        Config::SetDefault("ns3::TcpSocket::InitialSlowStartThreshold", UintegerValue(set.ssthresh));
+    }
+    if (set.rwnd > 0)
+    {
+        Config::SetDefault("ns3::TcpSocketBase::WindowScaling", BooleanValue(false));
+        Config::SetDefault("ns3::TcpSocketBase::MaxWindowSize", UintegerValue(set.rwnd));
+    }
     Config::SetDefault("ns3::TcpSocket::SndBufSize", UintegerValue(1 << 24));
     Config::SetDefault("ns3::TcpSocket::RcvBufSize", UintegerValue(1 << 24));
     Config::SetDefault("ns3::TcpSocket::DataRetries", UintegerValue(1000000));
@@ -478,12 +553,14 @@ SetTcp(const Settings& set)
     {
         Config::SetDefault("ns3::TcpL4Protocol::SocketType",
                            TypeIdValue(DctcpWithFloor::GetTypeId()));
+        Config::SetDefault("ns3::TcpDctcp::DctcpShiftG", DoubleValue(set.gain));
         Config::SetDefault("ns3::TcpSocketBase::UseEcn", StringValue("On"));
     }
     else
     {
         Config::SetDefault("ns3::TcpL4Protocol::SocketType",
                            TypeIdValue(TcpNewReno::GetTypeId()));
+        Config::SetDefault("ns3::TcpSocketBase::UseEcn", StringValue(set.scheme == "ecn" ? "On" : "Off"));
     }
 }
 
@@ -508,18 +585,31 @@ main(int argc, char* argv[])
     cmd.AddValue("rtoinit", "RTO before the first measurement, s", set.rtoinit);
     cmd.AddValue("iw", "initial window, segments", set.iw);
     cmd.AddValue("k", "marking threshold, packets (dctcp)", set.k);
+    cmd.AddValue("gain", "weight of a new share of marks (dctcp)", set.gain);
+    cmd.AddValue("red_min", "lower threshold, packets (red, ecn)", set.redMin);
+    cmd.AddValue("red_max", "upper threshold, packets (red, ecn)", set.redMax);
+    cmd.AddValue("red_weight", "weight of a new queue length (red, ecn)", set.redWeight);
+    cmd.AddValue("red_probability", "probability at the upper threshold (red, ecn)", set.redProbability);
+    cmd.AddValue("red_gentle", "rise to 1 above the upper threshold instead of a jump (red, ecn)", set.redGentle);
+    cmd.AddValue("delack", "longest time that an ACK waits for a second segment, s; 0: none waits", set.delack);
+    cmd.AddValue("ssthresh", "initial slow-start threshold, bytes; 0: unlimited", set.ssthresh);
+    cmd.AddValue("rwnd", "receive window without scaling, bytes; 0: unlimited", set.rwnd);
+    cmd.AddValue("nic", "a sender's own queue, bytes; 0: unlimited", set.nic);
+    cmd.AddValue("request", "bytes of the client's request to each sender; 0: none", set.request);
     cmd.AddValue("persistent", "keep the connections over the rounds", set.persistent);
     cmd.AddValue("limited_transmit", "RFC 3042", set.limitedTransmit);
-    cmd.AddValue("scheme", "newreno or dctcp", set.scheme);
+    cmd.AddValue("scheme", "newreno, dctcp, red or ecn", set.scheme);
     cmd.AddValue("limit_s", "longest simulated time, s", set.limit);
     cmd.AddValue("wall_limit_s", "longest real time, s", set.wallLimit);
     cmd.AddValue("verbose", "a line per round on stderr", set.verbose);
     cmd.AddValue("pcap", "prefix of a capture at the client", set.pcap);
     cmd.Parse(argc, argv);
     if (set.senders == 0 || set.rounds == 0 || set.rate <= 0 || set.mss == 0 ||
-        (set.scheme != "newreno" && set.scheme != "dctcp"))
+        (set.request > 0 && !set.persistent) ||
+        (set.scheme != "newreno" && set.scheme != "dctcp" && set.scheme != "red" && set.scheme != "ecn"))
     {
-        std::cerr << "ns3_incast: senders, rounds, rate and mss must be positive; scheme is newreno or dctcp\n";
+        std::cerr << "ns3_incast: senders, rounds, rate and mss must be positive; scheme is newreno, dctcp, red or ecn; "
+                     "a request needs persistent connections\n";
         return 2;
     }
     RngSeedManager::SetSeed(1);

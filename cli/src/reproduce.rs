@@ -41,6 +41,12 @@ pub(crate) struct New {
     /// With --headlines, judges again under each other reading of what the papers leave open. Takes hours.
     #[arg(long, requires = "headlines", conflicts_with = "quick")]
     alternatives: bool,
+    /// With --headlines, runs nothing: judges what DIR has. What was not run has no verdict.
+    #[arg(long, requires = "headlines", conflicts_with_all = ["quick", "on"])]
+    judge: bool,
+    /// With --headlines, judges another simulator's runs, too: a file that `bench/peers/run witness` has written.
+    #[arg(long, value_name = "FILE", requires = "headlines", conflicts_with = "on")]
+    witness: Option<PathBuf>,
     /// All experiments. What is complete in DIR is not run again.
     #[arg(long)]
     all: bool,
@@ -203,7 +209,8 @@ fn list() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A bar on standard error, measured in traffic so that long runs count for more; hidden when that is no terminal.
+/// A bar on standard error; hidden when that is no terminal. Experiments measure it in traffic, so that long runs count
+/// for more.
 fn progress(work: u128) -> ProgressBar {
     let bar = ProgressBar::new(share(work));
     let style = ProgressStyle::with_template("{msg:12} {wide_bar} {percent:>3} %  {elapsed}, {eta} left");

@@ -139,6 +139,14 @@ fn headlines_leave_a_board_a_page_and_results() {
     assert!(board.contains("PAC-H17") && board.contains("Of 1 headlines"), "{board}");
     let names: Vec<String> = files(folder.path()).into_keys().collect();
     assert_eq!(names, ["report.html", "results.json", "runs.jsonl"]);
+    let nothing = folder.path().join("nothing").display().to_string();
+    let judged = ackgate(&["--headlines", "PAC-H17", "--judge", "--out", &nothing]);
+    assert!(String::from_utf8_lossy(&judged.stdout).contains("1 not run"), "{judged:?}");
+    let file = folder.path().join("report.html").display().to_string();
+    assert!(
+        told(&["--headlines", "--judge", "--witness", &file, "--out", &nothing], 2)
+            .contains("report.html:1: is not a run")
+    );
 }
 
 #[test]

@@ -6,8 +6,9 @@ use std::collections::BTreeSet;
 use ackgate_papers::headlines::board::Board;
 use ackgate_papers::headlines::book::Book;
 use ackgate_papers::headlines::report::{self, Circumstances};
-use ackgate_papers::headlines::run::{Options, run};
+use ackgate_papers::headlines::run::{Options, Outcomes, run};
 use ackgate_papers::headlines::verdict::Verdict;
+use ackgate_papers::headlines::witness::Witnesses;
 use ackgate_sim::scenario::Workload;
 
 fn books() -> Vec<Book> {
@@ -89,6 +90,10 @@ also = "endless"
 set = ["switch.buffer=unlimited"]
 "#;
 
+fn how() -> Circumstances {
+    Circumstances { command: "again".into(), build: "test".into(), seconds: 1.0, memory: 0 }
+}
+
 #[test]
 fn a_book_from_file_to_report() {
     let folder = tempfile::tempdir().expect("there is room");
@@ -97,6 +102,7 @@ fn a_book_from_file_to_report() {
         jobs: 0,
         quick: false,
         alternatives: true,
+        only_judge: false,
         ids: Vec::new(),
         build: "test".into(),
     };
@@ -114,7 +120,7 @@ fn a_book_from_file_to_report() {
         "nothing is lost without a bound"
     );
 
-    let how = Circumstances { command: "again".into(), build: "test".into(), seconds: 1.0, memory: 0 };
+    let how = how();
     let page = report::page(&outcomes, &[], &how);
     assert!(page.contains("a &lt;small&gt; star") && page.contains("href=\"#PAC-H2\"") && page.contains("<svg"));
     assert!(report::markdown(&outcomes, &[], &how).contains("depends on buffer: endless (direction only)"));
@@ -138,6 +144,7 @@ fn what_is_lacking_comes_in_stages_and_is_what_a_run_adds() {
         jobs: 0,
         quick,
         alternatives: false,
+        only_judge: false,
         ids: vec!["pac-h1".into()],
         build: "test".into(),
     };
@@ -163,4 +170,66 @@ fn what_is_lacking_comes_in_stages_and_is_what_a_run_adds() {
     run(book(&limit), &options(false), &|_, _, _| {}).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(lines(), 30 + wanted.len());
     assert!(next(&limit, false).is_empty());
+}
+
+/// Judges what a folder has.
+fn judged_only(folder: &std::path::Path) -> Outcomes {
+    let options = Options {
+        out: folder.to_owned(),
+        jobs: 0,
+        quick: false,
+        alternatives: true,
+        only_judge: true,
+        ids: Vec::new(),
+        build: "test".into(),
+    };
+    let book = vec![Book::parse("small.toml", SMALL).unwrap_or_else(|error| panic!("{error}"))];
+    run(book, &options, &|what, _, _| panic!("{what} is run")).unwrap_or_else(|error| panic!("{error}"))
+}
+
+#[test]
+fn what_is_only_judged_is_not_run() {
+    let folder = tempfile::tempdir().expect("there is room");
+    let outcomes = judged_only(folder.path());
+    assert!(outcomes.papers[0].judged.iter().all(|judged| judged.judgement.is_none() && judged.otherwise.is_empty()));
+    assert!(report::summary(&outcomes).ends_with("0 cannot; 2 not run."), "{}", report::summary(&outcomes));
+    assert_eq!(std::fs::read(folder.path().join("runs.jsonl")).expect("it is there"), b"");
+}
+
+#[test]
+fn another_simulators_runs_are_judged_by_the_same_rules() {
+    let folder = tempfile::tempdir().expect("there is room");
+    let file = folder.path().join("witness.jsonl");
+    let rows = |points: &[(u32, u32)]| -> String {
+        let row = |(x, goodput): &(u32, u32), seed: u32| {
+            format!(
+                "{{\"witness\":\"ns-9\",\"paper\":\"pac\",\"curve\":\"star.none\",\"x\":{x},\"seed\":{seed},\"setting\":\"s\",\
+                 \"values\":{{\"goodput_mbps\":{goodput},\"rounds\":2,\"rounds_with_timeout\":0}}}}\n"
+            )
+        };
+        points.iter().flat_map(|point| (1..=10).map(move |seed| row(point, seed))).collect()
+    };
+    let heard = |text: &str| {
+        std::fs::write(&file, text).expect("it can be written");
+        let mut outcomes = judged_only(folder.path());
+        let witnesses = Witnesses::read(&file).unwrap_or_else(|error| panic!("{error}"));
+        witnesses.testify(&mut outcomes).unwrap_or_else(|error| panic!("{error}"));
+        let all = outcomes.papers[0].judged.iter().flat_map(|judged| &judged.testimonies);
+        let told: Vec<_> = all.map(|one| (one.judgement.verdict, one.lacks.join("; "))).collect();
+        (told, report::markdown(&outcomes, &[], &how()))
+    };
+
+    let (whole, page) = heard(&rows(&[(2, 900), (4, 900), (64, 10)]));
+    assert_eq!(whole, [(Verdict::Reproduced, String::new()), (Verdict::Not, String::new())]);
+    assert!(page.contains("| PAC-H1 | not run | ns-9: reproduced |"), "{page}");
+    let (part, page) = heard(&rows(&[(2, 900), (4, 900)]));
+    assert_eq!(part[0], (Verdict::Cannot, "star.none at 64".into()));
+    assert!(page.contains("| PAC-H1 | ns-9 | cannot |"), "{page}");
+    // What was run again counts, not what was before.
+    let (again, _) = heard(&rows(&[(64, 900), (2, 900), (4, 900), (64, 10)]));
+    assert_eq!(again[0].0, Verdict::Reproduced);
+
+    std::fs::write(&file, rows(&[(2, 900)]) + "{}\n").expect("it can be written");
+    let told = Witnesses::read(&file).map_or_else(|error| error.to_string(), |_| "it was read".into());
+    assert!(told.contains("witness.jsonl:11: is not a run"), "{told}");
 }

@@ -3,7 +3,7 @@
 use std::collections::hash_map::DefaultHasher;
 use std::hash::Hasher;
 use std::io::{Read, Write};
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::Mutex;
 use std::time::Instant;
 
@@ -12,10 +12,11 @@ use ackgate_papers::headlines::book::Book;
 use ackgate_papers::headlines::log;
 use ackgate_papers::headlines::report::{self, Circumstances};
 use ackgate_papers::headlines::run::{self, HeadlineError, Options};
+use ackgate_papers::headlines::witness::Witnesses;
 use ackgate_papers::run::write;
 use ackgate_sim::sweep::folder::Folder;
 
-use super::{Collect, New, TASKS, check_markdown, progress, share};
+use super::{Collect, New, TASKS, check_markdown, progress};
 use crate::engine::Engine;
 use crate::exit::Refused;
 use crate::table::print;
@@ -23,7 +24,14 @@ use crate::table::print;
 /// Runs here what is not in the folder yet, and makes the report.
 pub(super) fn run(args: &New) -> anyhow::Result<()> {
     check_markdown(args.markdown.as_deref())?;
-    report(&args.options()?, args.markdown.as_deref())
+    let extras = Extras { markdown: args.markdown.clone(), witness: args.witness.clone() };
+    report(&args.options()?, &extras)
+}
+
+/// What a report is made of beside the runs, and where else it goes.
+struct Extras {
+    markdown: Option<PathBuf>,
+    witness: Option<PathBuf>,
 }
 
 /// Cuts what is not in the folder yet into tasks, and submits these.
@@ -42,7 +50,7 @@ pub(super) fn collect(args: &Collect, folder: &Folder) -> anyhow::Result<()> {
     board.collect(folder, &books, &options).map_err(refused)?;
     let next = Board::next(&books, &options).map_err(refused)?;
     if next.is_empty() {
-        return report(&options, args.markdown.as_deref());
+        return report(&options, &Extras { markdown: args.markdown.clone(), witness: None });
     }
     print(&format!(
         "{} runs more are needed, where an interval lies on a limit. On a cluster, then collect again:\n\
@@ -55,7 +63,7 @@ pub(super) fn collect(args: &Collect, folder: &Folder) -> anyhow::Result<()> {
 
 fn refused(error: HeadlineError) -> anyhow::Error {
     match error {
-        HeadlineError::Unknown { .. } => Refused(error.into()).into(),
+        HeadlineError::Unknown { .. } | HeadlineError::Witness { .. } => Refused(error.into()).into(),
         HeadlineError::Tasks(error) => error.into(),
         other => other.into(),
     }
@@ -68,33 +76,39 @@ impl New {
             jobs: self.jobs,
             quick: self.quick,
             alternatives: self.alternatives,
+            only_judge: self.judge,
             ids: self.ids.clone(),
             build: build()?,
         })
     }
 }
 
-fn report(options: &Options, markdown: Option<&Path>) -> anyhow::Result<()> {
+fn report(options: &Options, extras: &Extras) -> anyhow::Result<()> {
     let begin = Instant::now();
+    // Read first: a wrong file shows before hours of runs.
+    let witnesses = extras.witness.as_deref().map(Witnesses::read).transpose().map_err(refused)?;
     let bar = progress(0);
     let stage = Mutex::new(String::new());
-    let told = |what: &str, done: u128, all: u128| {
+    let told = |what: &str, done: usize, all: usize| {
         let mut stage = stage.lock().expect("no thread panics while it holds the name");
         if *stage != what {
             what.clone_into(&mut stage);
-            bar.set_length(share(all));
+            bar.set_length(all as u64);
             bar.set_message(what.to_owned());
             if bar.is_hidden() && all > 0 {
                 // No terminal, no bar: a log wants lines.
-                eprintln!("{what}: {} MB of traffic", all / 1_000_000);
+                eprintln!("{what}: {all} runs");
             }
         }
-        bar.set_position(share(done));
+        bar.set_position(done as u64);
     };
-    let outcomes = run::run(Book::all()?, options, &told).map_err(refused)?;
+    let mut outcomes = run::run(Book::all()?, options, &told).map_err(refused)?;
     bar.finish_and_clear();
+    if let Some(witnesses) = &witnesses {
+        witnesses.testify(&mut outcomes)?;
+    }
     let how = Circumstances {
-        command: command(options, "DIR"),
+        command: command(options, "DIR") + if witnesses.is_some() { " --witness FILE" } else { "" },
         build: options.build.clone(),
         seconds: begin.elapsed().as_secs_f64(),
         memory: peak_memory(),
@@ -102,7 +116,7 @@ fn report(options: &Options, markdown: Option<&Path>) -> anyhow::Result<()> {
     let changes = log::entries()?;
     write(&options.out.join("results.json"), &report::json(&outcomes, &how))?;
     write(&options.out.join("report.html"), &report::page(&outcomes, &changes, &how))?;
-    if let Some(path) = markdown {
+    if let Some(path) = &extras.markdown {
         write(path, &report::markdown(&outcomes, &changes, &how))?;
     }
     let mut out = std::io::stdout().lock();
@@ -119,6 +133,7 @@ fn command(options: &Options, out: &str) -> String {
     words.extend(options.ids.iter().cloned());
     words.extend(options.quick.then(|| "--quick".to_owned()));
     words.extend(options.alternatives.then(|| "--alternatives".to_owned()));
+    words.extend(options.only_judge.then(|| "--judge".to_owned()));
     words.extend(["--out".to_owned(), out.to_owned()]);
     words.join(" ")
 }

@@ -100,7 +100,7 @@ impl Board {
     #[must_use]
     pub fn options(&self, out: PathBuf, build: String) -> Options {
         let Asked { ids, quick, alternatives, .. } = self.asked.clone();
-        Options { out, jobs: 0, quick, alternatives, ids, build }
+        Options { out, jobs: 0, quick, alternatives, only_judge: false, ids, build }
     }
 
     /// All runs, in their order.

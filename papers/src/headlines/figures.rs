@@ -128,6 +128,13 @@ impl Figures {
         }
     }
 
+    /// The runs that a formula looks at and that have fewer seeds than a point needs.
+    #[must_use]
+    pub fn lacking(&self, formula: &Formula, x: f64, seeds: usize) -> Vec<Cell> {
+        let too_few = |(name, i): &Cell| self.curve(name).rows.get(*i).is_none_or(|rows| rows.len() < seeds);
+        self.touched(formula, x).into_iter().filter(too_few).collect()
+    }
+
     /// How many seeds all runs have that a formula looks at.
     #[must_use]
     pub fn seeds(&self, formula: &Formula, x: f64) -> usize {

@@ -113,16 +113,21 @@ impl Rule {
     #[must_use]
     pub fn formulas(&self) -> Vec<&Formula> {
         let mut all = vec![&self.of, &self.accepted.low, &self.accepted.high];
-        match &self.at {
-            Some(Stretch::From(from, to, _)) => all.extend([from, to]),
-            Some(Stretch::List(list)) => all.extend(list),
-            None => {}
-        }
+        all.extend(self.at.iter().flat_map(Stretch::formulas));
         all
     }
 }
 
 impl Stretch {
+    /// All formulas in it.
+    #[must_use]
+    pub fn formulas(&self) -> Vec<&Formula> {
+        match self {
+            Self::From(from, to, _) => vec![from, to],
+            Self::List(list) => list.iter().collect(),
+        }
+    }
+
     fn parse(text: &str) -> Result<Self, String> {
         match text.split_once("..") {
             Some((from, to)) => {

@@ -16,6 +16,7 @@ use super::figures::{Cell, Curve, Figures, Metric, Row};
 use super::probe::{Probe, Watch};
 use super::store::Store;
 use super::verdict::{Judgement, Verdict, straddling};
+use super::witness::Testimony;
 
 /// Seeds of every point, and of those that a straddling interval rests on.
 pub const SEEDS: usize = 10;
@@ -33,6 +34,8 @@ pub struct Options {
     pub quick: bool,
     /// Whether the alternatives to open settings are run, too.
     pub alternatives: bool,
+    /// Whether nothing is run: what the folder has is judged.
+    pub only_judge: bool,
     /// Headlines by name; all when empty.
     pub ids: Vec<String>,
     /// Identifies the program.
@@ -44,10 +47,12 @@ pub struct Options {
 pub struct Judged {
     /// The headline.
     pub headline: Headline,
-    /// What became of it; `None` where a quick run leaves it out.
+    /// What became of it; `None` where it was not run, as when a quick run leaves it out.
     pub judgement: Option<Judgement>,
     /// Verdicts under alternatives, by their number in the book.
     pub otherwise: Vec<(usize, Verdict)>,
+    /// What the runs of other simulators come to.
+    pub testimonies: Vec<Testimony>,
 }
 
 /// A paper after its runs.
@@ -105,6 +110,16 @@ pub enum HeadlineError {
         /// Why.
         error: std::io::Error,
     },
+    /// A file of another simulator's runs.
+    #[error("{file}:{line}: is not a run as `bench/peers/run witness` writes it: {problem}")]
+    Witness {
+        /// Its name.
+        file: String,
+        /// Line, from 1.
+        line: usize,
+        /// Why.
+        problem: String,
+    },
 }
 
 /// The points of curves, by the curves' names.
@@ -128,14 +143,14 @@ impl Wanted<'_> {
     }
 }
 
-/// Runs and judges. `progress` is told what is done and how much there is of it, in bytes of traffic.
+/// Runs and judges. `progress` is told what is being run, how many runs of it are done, and how many there are.
 ///
 /// # Errors
 /// When a scenario is refused, a simulation fails, or a file cannot be read or written.
 pub fn run(
     books: Vec<Book>,
     options: &Options,
-    progress: &(impl Fn(&str, u128, u128) + Sync),
+    progress: &(impl Fn(&str, usize, usize) + Sync),
 ) -> Result<Outcomes, HeadlineError> {
     let store = open(&books, options)?;
     let mut runner = Runner { options, store, progress };
@@ -214,7 +229,7 @@ struct Runner<'a, F> {
     progress: &'a F,
 }
 
-impl<F: Fn(&str, u128, u128) + Sync> Runner<'_, F> {
+impl<F: Fn(&str, usize, usize) + Sync> Runner<'_, F> {
     fn paper(&mut self, book: Book) -> Result<Outcome, HeadlineError> {
         let name = book.paper.name();
         let Chosen { headlines, given, places } = choose(&book, self.options)?;
@@ -229,8 +244,8 @@ impl<F: Fn(&str, u128, u128) + Sync> Runner<'_, F> {
             .into_iter()
             .zip(given)
             .map(|(headline, given)| {
-                let judgement = given.then(|| Judgement::of(&headline, &figures));
-                Judged { headline, judgement, otherwise: Vec::new() }
+                let judgement = given.then(|| Judgement::of(&headline, &figures)).filter(|it| it.lacks.is_empty());
+                Judged { headline, judgement, otherwise: Vec::new(), testimonies: Vec::new() }
             })
             .collect();
         if self.options.alternatives {
@@ -262,14 +277,19 @@ impl<F: Fn(&str, u128, u128) + Sync> Runner<'_, F> {
         }
         changed.define.extend(other.define.iter().map(|(name, text)| (name.clone(), Metric::parse(text))));
         for i in concerned {
-            let verdict = Judgement::of(&judged[i].headline, &changed).verdict;
-            judged[i].otherwise.push((number, verdict));
+            let judgement = Judgement::of(&judged[i].headline, &changed);
+            if judgement.lacks.is_empty() {
+                judged[i].otherwise.push((number, judgement.verdict));
+            }
         }
         Ok(())
     }
 
     /// Runs what is not there yet.
     fn fill(&mut self, what: &str, wanted: &[Wanted<'_>]) -> Result<(), HeadlineError> {
+        if self.options.only_judge {
+            return Ok(());
+        }
         let mut names = BTreeSet::new();
         let mut jobs: Vec<(Point, &[Watch])> = Vec::new();
         for one in wanted {
@@ -278,9 +298,8 @@ impl<F: Fn(&str, u128, u128) + Sync> Runner<'_, F> {
                 jobs.push((Point { index: jobs.len(), ..point }, &one.place.watch));
             }
         }
-        let all: u128 = jobs.iter().map(|(point, _)| point.work()).sum();
         let mut done = 0;
-        (self.progress)(what, 0, all);
+        (self.progress)(what, 0, jobs.len());
         let points: Vec<&Point> = jobs.iter().map(|(point, _)| point).collect();
         let never = AtomicBool::new(false);
         let simulate = |point: &Point| {
@@ -289,8 +308,8 @@ impl<F: Fn(&str, u128, u128) + Sync> Runner<'_, F> {
         };
         let (store, progress) = (&mut self.store, self.progress);
         sweep::run_all(&points, self.options.jobs, simulate, |point, row| {
-            done += point.work();
-            progress(what, done, all);
+            done += 1;
+            progress(what, done, jobs.len());
             let file = |error| HeadlineError::File { file: "runs.jsonl".into(), error };
             store.add(name(point, jobs[point.index].1), row).map_err(file)
         })

@@ -4,7 +4,9 @@ use serde::Serialize;
 
 use super::book::Headline;
 use super::figures::{Cell, Figures, Measured, Sample};
+use super::formula::Formula;
 use super::rule::{Rule, Stretch};
+use super::run::SEEDS;
 
 /// What became of a headline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -53,6 +55,8 @@ pub enum Stand {
     Straddles,
     /// Wholly outside, or not measured.
     Outside,
+    /// Not outside where it was run, and not run everywhere.
+    Lacking,
 }
 
 /// A rule at one x.
@@ -79,6 +83,8 @@ pub struct Held {
     pub over_x: bool,
     /// By x.
     pub findings: Vec<Finding>,
+    /// The runs that it needs and that there are not: no finding rests on them.
+    pub lacks: Vec<Cell>,
     /// The worst of them.
     pub stand: Stand,
 }
@@ -94,6 +100,8 @@ pub struct Judgement {
     pub direction: Vec<Held>,
     /// What the verdict adds.
     pub remarks: Vec<String>,
+    /// The runs that parts and direction need and that there are not.
+    pub lacks: Vec<Cell>,
 }
 
 impl Held {
@@ -129,12 +137,16 @@ impl Judgement {
             .collect();
         let verdict = match (together(&parts), together(&direction)) {
             _ if !headline.cannot.is_empty() => Verdict::Cannot,
+            (Stand::Outside, Stand::Inside) => Verdict::DirectionOnly,
+            (Stand::Outside, Stand::Outside | Stand::Straddles) => Verdict::Not,
+            (Stand::Outside | Stand::Lacking, _) => Verdict::Cannot,
             (Stand::Inside, _) => Verdict::Reproduced,
             (Stand::Straddles, _) => Verdict::Undecided,
-            (Stand::Outside, Stand::Inside) => Verdict::DirectionOnly,
-            (Stand::Outside, _) => Verdict::Not,
         };
-        Self { verdict, parts, direction, remarks }
+        let mut lacks: Vec<Cell> = parts.iter().chain(&direction).flat_map(|held| held.lacks.clone()).collect();
+        lacks.sort();
+        lacks.dedup();
+        Self { verdict, parts, direction, remarks, lacks }
     }
 
     /// Whether the direction is shown to hold.
@@ -166,17 +178,22 @@ fn together(all: &[Held]) -> Stand {
 }
 
 fn worst(all: impl Iterator<Item = Stand>) -> Stand {
-    all.reduce(|a, b| match (a, b) {
-        (Stand::Outside, _) | (_, Stand::Outside) => Stand::Outside,
-        (Stand::Straddles, _) | (_, Stand::Straddles) => Stand::Straddles,
-        _ => Stand::Inside,
-    })
-    .unwrap_or(Stand::Outside)
+    let first = [Stand::Outside, Stand::Lacking, Stand::Straddles, Stand::Inside];
+    let rank = |stand: &Stand| first.iter().position(|known| known == stand);
+    all.min_by_key(rank).unwrap_or(Stand::Outside)
 }
 
 /// Holds one rule against the figures.
 fn held(rule: &Rule, figures: &Figures) -> Held {
     let whole = Sample::whole(figures);
+    let lacking = |formulas: &[&Formula], x: f64| -> Vec<Cell> {
+        formulas.iter().flat_map(|formula| figures.lacking(formula, x, SEEDS)).collect()
+    };
+    let (name, text, unit, over_x) = (rule.name.clone(), rule.text.clone(), rule.unit.clone(), rule.at.is_some());
+    let of_x = rule.at.as_ref().map_or_else(Vec::new, |at| lacking(&at.formulas(), f64::NAN));
+    if !of_x.is_empty() {
+        return Held { name, text, unit, over_x, findings: Vec::new(), lacks: of_x, stand: Stand::Lacking };
+    }
     let xs = match &rule.at {
         None => vec![f64::NAN],
         Some(Stretch::List(list)) => list.iter().map(|x| whole.value(x, f64::NAN)).collect(),
@@ -186,6 +203,13 @@ fn held(rule: &Rule, figures: &Figures) -> Held {
             figures.xs(&rule.of).into_iter().filter(within).collect()
         }
     };
+    let mut lacks = Vec::new();
+    let run = xs.into_iter().filter(|x| {
+        let missing = lacking(&[&rule.of, &rule.accepted.low, &rule.accepted.high], *x);
+        lacks.extend_from_slice(&missing);
+        missing.is_empty()
+    });
+    let xs: Vec<f64> = run.collect();
     let findings: Vec<Finding> = figures
         .measure(&rule.of, &xs)
         .into_iter()
@@ -194,9 +218,9 @@ fn held(rule: &Rule, figures: &Figures) -> Held {
             Finding { measured, accepted, stand: stand(&measured, accepted, rule.accepted.open) }
         })
         .collect();
-    let stand = worst(findings.iter().map(|finding| finding.stand));
-    let (name, text, unit) = (rule.name.clone(), rule.text.clone(), rule.unit.clone());
-    Held { name, text, unit, over_x: rule.at.is_some(), findings, stand }
+    let lacking = (!lacks.is_empty()).then_some(Stand::Lacking);
+    let stand = worst(findings.iter().map(|finding| finding.stand).chain(lacking));
+    Held { name, text, unit, over_x, findings, lacks, stand }
 }
 
 fn stand(measured: &Measured, (low, high): (f64, f64), open: bool) -> Stand {
@@ -284,5 +308,23 @@ direction = [{direction}]
         let nowhere = r#"{ name = "a", of = "G(a.b)", at = "100 .. 200", accepted = "> 0" }"#;
         assert_eq!(judged(nowhere, falls, &steady), Verdict::DirectionOnly, "no x at all shows nothing");
         assert_eq!(straddling(&headline(near, falls), &noisy), [("a.b".to_owned(), 0), ("a.b".to_owned(), 1)]);
+    }
+
+    #[test]
+    fn nothing_is_reproduced_by_what_was_not_run() {
+        let one_x = figures(&[(4.0, &[900.0; 10]), (8.0, &[])]);
+        let here = r#"{ name = "a", of = "G(a.b, 4)", accepted = "> 500" }"#;
+        let there = r#"{ name = "a", of = "G(a.b, 8)", accepted = "> 500" }"#;
+        let everywhere = r#"{ name = "c", of = "G(a.b)", at = "4..8", accepted = "< 500" }"#;
+        let is_high = r#"{ of = "G(a.b, 4)", accepted = "> 500" }"#;
+        let judged = |parts: &str, direction: &str| Judgement::of(&headline(parts, direction), &one_x);
+        let half = judged(&format!("{here}, {there}"), is_high);
+        assert_eq!((half.verdict, half.lacks), (Verdict::Cannot, vec![("a.b".to_owned(), 1)]));
+        assert_eq!(judged(here, is_high).verdict, Verdict::Reproduced);
+        assert_eq!(judged(everywhere, is_high).verdict, Verdict::DirectionOnly, "outside at one x is outside");
+        let collapses = r#"{ of = "onset(G, a.b)", accepted = "<= 8" }"#;
+        assert_eq!(judged(everywhere, collapses).verdict, Verdict::Cannot, "the direction is not known");
+        let past = r#"{ name = "a", of = "G(a.b)", at = "onset(G, a.b) .. 8", accepted = "> 500" }"#;
+        assert_eq!(judged(past, is_high).verdict, Verdict::Cannot, "where it would be judged is not known");
     }
 }

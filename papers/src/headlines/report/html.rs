@@ -1,6 +1,8 @@
 //! The report as one page that needs nothing else. The board comes first; every verdict leads to its rules and settings.
 
-use super::{Circumstances, all, counts, drawing, flips, measured, ours, stand, summary, told, verdict_of};
+use super::{
+    Circumstances, all, counts, drawing, each_part, flips, heard, measured, ours, stand, summary, told, verdict_of,
+};
 use crate::headlines::log::Entry;
 use crate::headlines::run::{Judged, Outcome, Outcomes};
 use crate::headlines::verdict::{Held, Verdict};
@@ -31,13 +33,14 @@ pub fn page(outcomes: &Outcomes, log: &[Entry], how: &Circumstances) -> String {
     for (paper, judged) in all(outcomes) {
         body += &format!(
             "<tr><td data-name=\"headline\"><a href=\"#{id}\">{id}</a> {}</td><td data-name=\"the paper\">{}</td>\
-             <td data-name=\"ours\">{}</td><td data-name=\"verdict\"><b class=\"{}\">{}</b> {}</td></tr>\n",
+             <td data-name=\"ours\">{}</td><td data-name=\"verdict\"><b class=\"{}\">{}</b> {}{}</td></tr>\n",
             escape(&judged.headline.claim),
             escape(&judged.headline.paper),
             ours(judged).iter().map(|line| escape(line)).collect::<Vec<_>>().join("<br>"),
             class(verdict_of(judged)),
-            verdict_of(judged).map_or("not given", Verdict::text),
+            verdict_of(judged).map_or("not run", Verdict::text),
             escape(rest(&told(&paper.book, judged))),
+            if judged.testimonies.is_empty() { String::new() } else { format!("<br>{}", escape(&heard(judged))) },
             id = judged.headline.id
         );
     }
@@ -69,7 +72,7 @@ fn board(outcomes: &Outcomes) -> String {
     for paper in &outcomes.papers {
         text += &format!("<div><h2>{}</h2>", paper.book.paper.name());
         for judged in &paper.judged {
-            let verdict = verdict_of(judged).map_or("not given", Verdict::text);
+            let verdict = verdict_of(judged).map_or("not run", Verdict::text);
             let short = judged.headline.id.split_once('-').map_or("", |(_, short)| short);
             let flips = if flips(&paper.book, judged).next().is_some() { "*" } else { "" };
             text += &format!(
@@ -95,7 +98,7 @@ fn section(paper: &Outcome, judged: &Judged, number: usize) -> String {
         paper.book.paper.name(),
         escape(&headline.place),
         class(verdict_of(judged)),
-        verdict_of(judged).map_or("not given", Verdict::text),
+        verdict_of(judged).map_or("not run", Verdict::text),
         escape(rest(&told(&paper.book, judged))),
         id = headline.id
     );
@@ -116,6 +119,20 @@ fn section(paper: &Outcome, judged: &Judged, number: usize) -> String {
         text += &rows(&judgement.parts, "");
         text += &rows(&judgement.direction, "direction");
         text += "</tbody></table>\n";
+    }
+    for one in &judged.testimonies {
+        text += &format!(
+            "<p>Second witness, {}: <b class=\"{}\">{}</b> {}{}</p>\n",
+            escape(&one.witness),
+            class(Some(one.judgement.verdict)),
+            one.judgement.verdict.text(),
+            escape(&each_part(&one.judgement.parts).join("; ")),
+            if one.lacks.is_empty() {
+                String::new()
+            } else {
+                format!(". Not run there: {}", escape(&one.lacks.join("; ")))
+            }
+        );
     }
     let used: std::collections::BTreeSet<&str> = headline
         .rules()

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::{Circumstances, all, counts, flips, verdict_of};
 use crate::headlines::run::{Judged, Outcomes};
 use crate::headlines::verdict::Held;
+use crate::headlines::witness::Testimony;
 
 /// One object: the program, the counts, and one entry for each headline.
 #[must_use]
@@ -37,6 +38,7 @@ pub fn json(outcomes: &Outcomes, how: &Circumstances) -> String {
                 "cannot": judged.headline.cannot,
                 "note": judged.headline.note,
                 "depends_on": otherwise,
+                "witnesses": judged.testimonies.iter().map(testimony).collect::<Vec<_>>(),
                 "settings": settings,
             })
         })
@@ -49,10 +51,21 @@ pub fn json(outcomes: &Outcomes, how: &Circumstances) -> String {
         "peak_memory_bytes": how.memory,
         "confidence": crate::headlines::stats::CONFIDENCE,
         "counts": counts,
-        "left_out_by_a_quick_run": left,
+        "not_run": left,
         "headlines": headlines,
     });
     format!("{whole:#}\n")
+}
+
+fn testimony(one: &Testimony) -> Value {
+    let all = |held: &[Held]| held.iter().map(part).collect::<Vec<_>>();
+    json!({
+        "witness": one.witness,
+        "verdict": one.judgement.verdict,
+        "parts": all(&one.judgement.parts),
+        "direction": all(&one.judgement.direction),
+        "not_run": one.lacks,
+    })
 }
 
 fn parts(judged: &Judged, direction: bool) -> Vec<Value> {

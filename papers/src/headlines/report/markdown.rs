@@ -1,6 +1,6 @@
 //! The outcome as a page of the documentation: the board first.
 
-use super::{Circumstances, all, flips, ours, summary, told, verdict_of};
+use super::{Circumstances, all, each_part, flips, has_witnesses, heard, ours, summary, told, verdict_of};
 use crate::headlines::log::Entry;
 use crate::headlines::run::Outcomes;
 use crate::headlines::verdict::Verdict;
@@ -13,18 +13,19 @@ pub fn markdown(outcomes: &Outcomes, log: &[Entry], how: &Circumstances) -> Stri
     text += "The rules stand in [`papers/headlines/`](../papers/headlines) as data and were fixed before results were seen; one reader \
              holds all of them against the figures ([`papers/src/headlines/`](../papers/src/headlines)). Every point has 10 seeds, one \
              that an interval of 95 % leaves open has 40, but for a quick run. A verdict marked (sim) is of a testbed for which the simulator stands: it says \
-             nothing of the kernel's code. “none” means that something does not happen within the range. \
-             No second simulator has judged the headlines; [validation.md](validation.md) compares ours with ns-2 and ns-3 at settings of its own.\n\n## The board\n\n";
-    text += "| headline | verdict | the paper | ours, with its interval |\n|---|---|---|---|\n";
+             nothing of the kernel's code. “none” means that something does not happen within the range.\n\n## The board\n\n";
+    text += "| headline | verdict | second witness | the paper | ours, with its interval |\n|---|---|---|---|---|\n";
     for (paper, judged) in all(outcomes) {
         let cells = [
             judged.headline.id.clone(),
             told(&paper.book, judged),
+            heard(judged),
             judged.headline.paper.clone(),
             ours(judged).join("; "),
         ];
-        text += &format!("| {} |\n", cells.map(|cell| cell.replace('|', "\\|")).join(" | "));
+        text += &row(&cells);
     }
+    text += &witnesses(outcomes);
     text += "\n## What did not come out\n\n";
     for (_, judged) in all(outcomes).filter(|(_, judged)| verdict_of(judged) != Some(Verdict::Reproduced)) {
         let headline = &judged.headline;
@@ -45,7 +46,7 @@ pub fn markdown(outcomes: &Outcomes, log: &[Entry], how: &Circumstances) -> Stri
                 .collect();
             let changes = match (run, other.not_run.is_empty(), changes.is_empty()) {
                 (_, false, _) => format!("not run: {}", other.not_run),
-                (false, ..) => "not run this time".into(),
+                (false, ..) => "not run".into(),
                 (true, _, true) => "none".into(),
                 _ => changes.join("; "),
             };
@@ -63,4 +64,29 @@ pub fn markdown(outcomes: &Outcomes, log: &[Entry], how: &Circumstances) -> Stri
         text += &format!("| {} | {} | {} | {} |\n", entry.what, entry.why, entry.commit, entry.count);
     }
     text
+}
+
+/// What other simulators' runs come to, by the same rules.
+fn witnesses(outcomes: &Outcomes) -> String {
+    let mut text = String::from("\n## The second witness\n\n");
+    text += "The papers' simulators, ns-2 and ns-3, at the same settings, judged by the same rules (`bench/peers/run witness`). ";
+    text += "Neither has PAC, ICTCP, M21TCP-A, HWatch or the papers' kernels: only baselines can be run there. ";
+    text += "How they differ from ours otherwise stands in [validation.md](validation.md).\n\n";
+    if !has_witnesses(outcomes) {
+        return text + "Nothing has been run there.\n";
+    }
+    text += "| headline | simulator | verdict | its figures, with intervals | not run there |\n|---|---|---|---|---|\n";
+    for (_, judged) in all(outcomes) {
+        for one in &judged.testimonies {
+            let (verdict, found) = (one.judgement.verdict.text(), each_part(&one.judgement.parts).join("; "));
+            text += &row(&[&judged.headline.id, &one.witness, verdict, &found, &one.lacks.join("; ")]);
+        }
+    }
+    text
+}
+
+/// A row of a table.
+fn row<T: AsRef<str>>(cells: &[T]) -> String {
+    let cells: Vec<String> = cells.iter().map(|cell| cell.as_ref().replace('|', "\\|")).collect();
+    format!("| {} |\n", cells.join(" | "))
 }

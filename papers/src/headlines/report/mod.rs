@@ -31,7 +31,7 @@ pub struct Circumstances {
     pub memory: u64,
 }
 
-/// How many headlines have each verdict, and how many a quick run left out.
+/// How many headlines have each verdict, and how many have none since they were not run.
 #[must_use]
 pub fn counts(outcomes: &Outcomes) -> ([(Verdict, usize); 5], usize) {
     let of = |verdict: Verdict| all(outcomes).filter(|(_, judged)| verdict_of(judged) == Some(verdict)).count();
@@ -45,25 +45,38 @@ pub fn summary(outcomes: &Outcomes) -> String {
     let (counts, left) = counts(outcomes);
     let told: Vec<String> = counts.iter().map(|(verdict, count)| format!("{count} {}", verdict.text())).collect();
     let total = all(outcomes).count();
-    let rest = if left > 0 { format!("; {left} are not given by a quick run") } else { String::new() };
+    let rest = if left > 0 { format!("; {left} not run") } else { String::new() };
     format!("Of {total} headlines: {}{rest}.", told.join(", "))
 }
 
 /// The board as a table for a terminal.
 #[must_use]
 pub fn board(outcomes: &Outcomes) -> String {
-    let head = ["headline", "verdict", "paper", "ours"].map(str::to_owned);
+    let mut head = ["headline", "verdict", "paper", "ours"].map(str::to_owned).to_vec();
+    let has_witnesses = has_witnesses(outcomes);
+    head.extend(has_witnesses.then(|| "second witness".to_owned()));
     let rows: Vec<Vec<String>> = all(outcomes)
         .map(|(paper, judged)| {
-            vec![
-                judged.headline.id.clone(),
-                told(&paper.book, judged),
-                judged.headline.paper.clone(),
-                ours(judged).join("; "),
-            ]
+            let headline = &judged.headline;
+            let mut row =
+                vec![headline.id.clone(), told(&paper.book, judged), headline.paper.clone(), ours(judged).join("; ")];
+            row.extend(has_witnesses.then(|| heard(judged)));
+            row
         })
         .collect();
     table(&head, &rows)
+}
+
+/// Whether runs of other simulators have been judged, too.
+fn has_witnesses(outcomes: &Outcomes) -> bool {
+    all(outcomes).any(|(_, judged)| !judged.testimonies.is_empty())
+}
+
+/// The verdicts of other simulators' runs.
+fn heard(judged: &Judged) -> String {
+    let told = |verdict: Verdict, witness: &str| format!("{witness}: {}", verdict.text());
+    let all = judged.testimonies.iter().map(|one| told(one.judgement.verdict, &one.witness));
+    all.collect::<Vec<_>>().join("; ")
 }
 
 fn all(outcomes: &Outcomes) -> impl Iterator<Item = (&Outcome, &Judged)> {
@@ -76,7 +89,7 @@ fn verdict_of(judged: &Judged) -> Option<Verdict> {
 
 /// The verdict with all that belongs to it: "(sim)", remarks, and what it depends on.
 fn told(book: &Book, judged: &Judged) -> String {
-    let Some(judgement) = &judged.judgement else { return "not given by a quick run".into() };
+    let Some(judgement) = &judged.judgement else { return "not run".into() };
     let mut text = judgement.verdict.text().to_owned();
     if judged.headline.sim && judgement.verdict != Verdict::Cannot {
         text += " (sim)";
@@ -108,7 +121,9 @@ fn flips<'a>(book: &'a Book, judged: &'a Judged) -> impl Iterator<Item = (&'a Al
 
 /// What was measured of a part, with its interval: the x that decides.
 fn measured(held: &Held) -> String {
-    let Some(finding) = held.worst() else { return "there is no such x".into() };
+    let Some(finding) = held.worst() else {
+        return if held.lacks.is_empty() { "there is no such x".into() } else { "not run".into() };
+    };
     let Measured { x, value, interval, seeds } = finding.measured;
     let place = if held.over_x { format!(" at {x}") } else { String::new() };
     let unit = if held.unit.is_empty() { String::new() } else { format!(" {}", held.unit) };
@@ -149,6 +164,7 @@ fn stand(stand: Stand) -> &'static str {
         Stand::Inside => "inside",
         Stand::Straddles => "straddles",
         Stand::Outside => "outside",
+        Stand::Lacking => "not run",
     }
 }
 
