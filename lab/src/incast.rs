@@ -16,7 +16,7 @@ use crate::load::pull::{Event, PullConfig, Start, Volume, pull};
 use crate::load::report::{LoadReport, Quantiles, Round};
 use crate::load::serve::Server;
 use crate::load::{LoadError, PORT};
-use crate::machine::{CpuTimes, Machine};
+use crate::machine::{CpuTimes, Machine, backlog_drops};
 use crate::testbed::{PortStats, Spec, Testbed, TestbedError, framing_limit_mbps};
 
 /// A machine that reaches less than this share of the framing limit with a deep buffer is too slow for the rate.
@@ -123,6 +123,8 @@ pub struct IncastReport {
     pub retransmits: u64,
     /// Frames that the bottleneck dropped, in the measured rounds.
     pub switch_drops: u64,
+    /// Frames that this machine dropped beside it, for want of processors ([`backlog_drops`]): what they cost is not the switch's doing.
+    pub backlog_drops: u64,
     /// Length of a round.
     pub round_ms: Quantiles,
     /// Completion time of one connection's transfer.
@@ -350,7 +352,7 @@ impl Lab {
         summary: Option<Value>,
     ) -> Result<IncastReport, LabError> {
         let spec = self.testbed.spec();
-        let (cpu, wall, switch_drops) = marks.between()?;
+        let Between { cpu, wall, switch_drops, backlog_drops } = marks.between()?;
         let machine = Machine::this();
         let framing_limit_mbps = framing_limit_mbps(spec.rate, config.ipv6, config.mss);
         let machine_limited = ceiling_mbps > 0.0 && ceiling_mbps < MACHINE_SHARE * framing_limit_mbps;
@@ -359,6 +361,12 @@ impl Lab {
             notes.push(format!(
                 "this machine reaches only {ceiling_mbps:.0} of {framing_limit_mbps:.0} Mb/s without congestion: it is too \
                  slow or too busy for this rate; take a lower --rate"
+            ));
+        }
+        if backlog_drops > 0 {
+            notes.push(format!(
+                "this machine dropped {backlog_drops} frames that its processors could not take in time, and not the switch: take a \
+                 lower --rate"
             ));
         }
         if load.rounds < load.rounds_asked {
@@ -383,6 +391,7 @@ impl Lab {
             rto_timeouts: load.rto_timeouts,
             retransmits: load.retransmits,
             switch_drops,
+            backlog_drops,
             round_ms: load.round_ms,
             flow_ms: load.flow_ms,
             held_max: summary.as_ref().and_then(|s| s["held_max"].as_u64()),
@@ -417,13 +426,24 @@ impl Drop for Lab {
 struct Marks {
     port: [Option<Result<PortStats, TestbedError>>; 2],
     cpu: [Option<std::io::Result<CpuTimes>>; 2],
+    backlog: [Option<std::io::Result<u64>>; 2],
     clock: [Option<Instant>; 2],
+}
+
+/// What was used between two marks, for how many seconds, and what was dropped.
+#[derive(Default)]
+struct Between {
+    cpu: CpuTimes,
+    wall: f64,
+    switch_drops: u64,
+    backlog_drops: u64,
 }
 
 impl Marks {
     // The CPU time that asking tc takes lies outside both marks.
     fn begin(&mut self, testbed: &Testbed) {
         self.port[0] = Some(testbed.port_stats());
+        self.backlog[0] = Some(backlog_drops());
         self.cpu[0] = Some(CpuTimes::now());
         self.clock[0] = Some(Instant::now());
     }
@@ -431,19 +451,27 @@ impl Marks {
     fn end(&mut self, testbed: &Testbed) {
         self.clock[1] = Some(Instant::now());
         self.cpu[1] = Some(CpuTimes::now());
+        self.backlog[1] = Some(backlog_drops());
         self.port[1] = Some(testbed.port_stats());
     }
 
-    /// What was used between the two, how long that was in seconds, and what was dropped.
-    fn between(self) -> Result<(CpuTimes, f64, u64), LabError> {
-        let told = |source| LabError::Io { what: "reading /proc/stat", source };
-        let ([Some(port0), Some(port1)], [Some(cpu0), Some(cpu1)], [Some(clock0), Some(clock1)]) =
-            (self.port, self.cpu, self.clock)
+    fn between(self) -> Result<Between, LabError> {
+        let told = |source| LabError::Io { what: "reading /proc", source };
+        let (
+            [Some(port0), Some(port1)],
+            [Some(cpu0), Some(cpu1)],
+            [Some(backlog0), Some(backlog1)],
+            [Some(clock0), Some(clock1)],
+        ) = (self.port, self.cpu, self.backlog, self.clock)
         else {
-            return Ok((CpuTimes::default(), 0.0, 0));
+            return Ok(Between::default());
         };
-        let drops = port1?.drops.saturating_sub(port0?.drops);
-        Ok((cpu1.map_err(told)?.since(cpu0.map_err(told)?), (clock1 - clock0).as_secs_f64(), drops))
+        Ok(Between {
+            cpu: cpu1.map_err(told)?.since(cpu0.map_err(told)?),
+            wall: (clock1 - clock0).as_secs_f64(),
+            switch_drops: port1?.drops.saturating_sub(port0?.drops),
+            backlog_drops: backlog1.map_err(told)?.saturating_sub(backlog0.map_err(told)?),
+        })
     }
 }
 

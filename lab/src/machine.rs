@@ -104,9 +104,31 @@ impl Machine {
     }
 }
 
+/// Frames that this machine, not a switch, has dropped since boot, because a processor had too many waiting
+/// (`net.core.netdev_max_backlog`): the second column of `/proc/net/softnet_stat`, all processors together.
+///
+/// # Errors
+/// When it cannot be read or understood.
+pub fn backlog_drops() -> io::Result<u64> {
+    let text = fs::read_to_string("/proc/net/softnet_stat")?;
+    dropped(&text)
+        .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "/proc/net/softnet_stat has no second column"))
+}
+
+fn dropped(text: &str) -> Option<u64> {
+    text.lines().map(|line| u64::from_str_radix(line.split_ascii_whitespace().nth(1)?, 16).ok()).sum()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn frames_that_the_machine_dropped_are_found() {
+        assert_eq!(dropped("0381de58 00000002 000000f1 0\n12012a38 000e0b42 000004ef 0\n"), Some(0xe0b44));
+        assert_eq!(dropped("0381de58\n"), None);
+        backlog_drops().unwrap();
+    }
 
     #[test]
     fn proc_stat_is_understood() {

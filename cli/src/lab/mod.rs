@@ -408,7 +408,7 @@ fn facts(report: &IncastReport) -> Facts {
         "ceiling",
         format!("{:.1} Mb/s without congestion, {:.1} by framing", report.ceiling_mbps, report.framing_limit_mbps),
     );
-    facts.add("switch drops", report.switch_drops.to_string());
+    facts.add("drops", format!("{} at the switch, {} in this machine", report.switch_drops, report.backlog_drops));
     if let (Some(held), Some(hold)) = (report.held_max, &report.hold_us) {
         facts.add("held", format!("at most {held} ACKs; p50 {} us, p99 {} us", hold["p50"], hold["p99"]));
     }
