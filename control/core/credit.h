@@ -161,10 +161,10 @@ INLINE bool beyond_timers(WITH_CORE const struct flow *flow)
 }
 
 /* Whether all that active flows could send at once fits, or nothing can be done: then nothing is lowered. Nor is it for one flow
- * alone as long as nobody knows the buffer, or the link's rate and so what its path holds: one sender finds out best by itself. */
+ * alone as long as nobody knows the buffer: what it can hold one sender finds out best by itself. */
 INLINE bool no_danger(WITH_CORE const struct flow *flow)
 {
-	if ((SETTINGS->search || link_rate(CORE_ALONE) == 0) && get64(&GATE->crowd) <= 1)
+	if (SETTINGS->search && get64(&GATE->crowd) <= 1)
 		return true;
 	return beyond_timers(CORE flow) || get64(&GATE->offered) <= get64(&GATE->threshold) + (get64(&GATE->engaged) <= 1 ? pipe_of(CORE flow) : 0);
 }

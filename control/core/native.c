@@ -75,6 +75,11 @@ void ackgate_note_patient_peer(STATE, __u64 wait)
 	note_patient_peer(CORE wait);
 }
 
+void ackgate_note_patient_host(STATE, __u64 wait)
+{
+	note_patient_host(CORE wait);
+}
+
 bool ackgate_void_if_silent(STATE, struct flow *flow, __u64 now)
 {
 	return void_if_silent(CORE flow, now);

@@ -41,34 +41,49 @@ INLINE __u64 longest_ack_hold(CORE_ONLY)
 	return below_timer(SETTINGS->max_hold, get64(&GATE->peer_timer));
 }
 
-/* Our TCP has sent again what is held since `wait`. */
+/* A timer has fired after `wait`. Of sixteen that do, about one is faster than what is known then. */
+INLINE void note_timer(WITH_CORE __u64 *timer, __u64 wait)
+{
+	__u64 known = get64(timer);
+
+	if (known == 0)
+		known = SETTINGS->max_hold;
+	wait = max_u64(wait, SETTINGS->min_interval);
+	if (wait < known)
+		set64(timer, known - (known - wait) / TIMER_GAIN);
+}
+
+/* Something was held for `wait`, and no timer fired: that tells something from this part of what is known on. */
+INLINE void note_patience(WITH_CORE __u64 *timer, __u64 wait, __u64 part)
+{
+	__u64 known = get64(timer);
+
+	if (known > 0 && wait >= known / part)
+		set64(timer, known >= 2 * SETTINGS->max_hold ? 0 : known + known / TIMER_RISE);
+}
+
+/* Our TCP has sent again what is held since `wait`. A loss probe (RFC 8985 section 7) does so early, and sets no limit for all. */
 INLINE void note_own_timer(WITH_CORE __u64 wait)
 {
-	__u64 seen = get64(&GATE->own_timer);
-
-	if (wait >= SETTINGS->min_interval && (seen == 0 || wait < seen))
-		set64(&GATE->own_timer, wait);
+	note_timer(CORE &GATE->own_timer, wait);
 }
 
 /* A sender has sent again what was received, `pause` after the last that it heard. */
 INLINE void note_peer_timer(WITH_CORE __u64 pause)
 {
-	__u64 known = get64(&GATE->peer_timer);
-
-	if (known == 0)
-		known = SETTINGS->max_hold;
-	pause = max_u64(pause, SETTINGS->min_interval);
-	if (pause < known)
-		set64(&GATE->peer_timer, known - (known - pause) / TIMER_GAIN);
+	note_timer(CORE &GATE->peer_timer, pause);
 }
 
 /* An ACK was held for `wait`, and its sender waited. */
 INLINE void note_patient_peer(WITH_CORE __u64 wait)
 {
-	__u64 known = get64(&GATE->peer_timer);
+	note_patience(CORE &GATE->peer_timer, wait, 2);
+}
 
-	if (known > 0 && wait >= known / 2)
-		set64(&GATE->peer_timer, known >= 2 * SETTINGS->max_hold ? 0 : known + known / TIMER_RISE);
+/* A request was, and our own TCP waited. Requests leave without a grant after half of the longest hold. */
+INLINE void note_patient_host(WITH_CORE __u64 wait)
+{
+	note_patience(CORE &GATE->own_timer, wait, 4);
 }
 
 #endif

@@ -267,7 +267,7 @@ struct gate {
 	__u64 ahead_since;
 	/* What the path holds over which the budget is wanted, wire bytes. */
 	__u64 wanted_path;
-	/* Shortest wait after which our own TCP has repeated a request that was held, ns; 0 while it never has. */
+	/* Waits after which our own TCP repeats a request that is held, ns, as peer_timer; 0 while it never has. */
 	__u64 own_timer;
 	/* Waits after which senders repeat what was received but whose ACK is held, ns: of sixteen senders, about one is faster.
 	 * 0 while none has. */

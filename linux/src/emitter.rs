@@ -18,6 +18,8 @@ pub(crate) const PASS_MARK: u32 = 0x0acc_0acc;
 
 /// Attempts at a frame that the device has no room for.
 const ATTEMPTS: u32 = 8;
+/// Buffers kept for reuse at most. What is split leaves one more than it took.
+const SPARE: usize = 1024;
 
 #[derive(Debug)]
 pub(crate) struct Emitter {
@@ -37,11 +39,6 @@ impl Emitter {
         self.spare.pop().unwrap_or_default()
     }
 
-    /// Takes a buffer back for reuse.
-    pub(crate) fn recycle(&mut self, buffer: Vec<u8>) {
-        self.spare.push(buffer);
-    }
-
     /// Frames that the device would not take.
     pub(crate) const fn lost(&self) -> u64 {
         self.lost
@@ -57,15 +54,16 @@ impl Emitter {
         self.queue.push(frame);
     }
 
-    /// Forgets what is queued.
+    /// Forgets what is queued; the buffers are for reuse.
     pub(crate) fn withdraw(&mut self) {
         self.spare.append(&mut self.queue);
+        self.spare.truncate(SPARE);
     }
 
     /// Sends what is queued.
     pub(crate) fn flush(&mut self) {
         self.lost += send_all(&self.socket, &self.queue);
-        self.spare.append(&mut self.queue);
+        self.withdraw();
     }
 }
 

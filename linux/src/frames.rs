@@ -47,6 +47,13 @@ impl Frames {
         self.take(packet, spare)
     }
 
+    /// Forgets a frame, whose buffer is for the next one in its place. It leaves the vault with [`settle`](Self::settle).
+    pub(crate) fn discard(&mut self, packet: PacketId) {
+        self.free.push(packet.0);
+        let place = &mut self.slots[packet.0 as usize].place;
+        self.keeper.leave(std::mem::replace(place, Place::NOWHERE));
+    }
+
     /// Takes a frame out, leaving its bare ACK in its place.
     pub(crate) fn replace_with_bare_ack(&mut self, packet: PacketId) -> Vec<u8> {
         let frame = &self.slots[packet.0 as usize].frame;

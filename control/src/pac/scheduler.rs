@@ -514,6 +514,9 @@ impl Scheduler {
     fn split(&mut self, rules: &Rules, gate: &Gate, flow: &Flow, slot: u32, now: Time) {
         let held = &mut self.slots[slot as usize];
         let waited = now.since(held.since);
+        if Age::of(held) == Age::Request && !flow.flags.any(flag::REPEATS) {
+            decision::note_patient_host(rules, gate, waited);
+        }
         let cost = decision::without_grant(rules, gate, flow, &held.out);
         charge(rules, gate, flow, &held.out, &cost, now);
         let action = Action::Split(held.packet, edit(rules, gate, flow, &held.out));
@@ -577,8 +580,10 @@ impl Scheduler {
             return;
         }
         *counter(&mut self.stats) += 1;
-        if Age::of(&held) == Age::Ack && !flow.flags.any(flag::OVERTAKEN) {
-            decision::note_patient_peer(rules, gate, waited);
+        match Age::of(&held) {
+            Age::Ack if !flow.flags.any(flag::OVERTAKEN) => decision::note_patient_peer(rules, gate, waited),
+            Age::Request if !flow.flags.any(flag::REPEATS) => decision::note_patient_host(rules, gate, waited),
+            _ => {}
         }
         charge(rules, gate, flow, &out, &trigger, now);
         self.watch(id, flow, now);

@@ -40,8 +40,8 @@ impl Inbox {
         emitter.push(self.frames.replace_with_bare_ack(packet), edit);
     }
 
-    pub(super) fn discard(&mut self, packet: PacketId, emitter: &mut Emitter) {
-        emitter.recycle(self.frames.remove(packet, Vec::new()));
+    pub(super) fn discard(&mut self, packet: PacketId) {
+        self.frames.discard(packet);
     }
 
     /// Sends what was released.

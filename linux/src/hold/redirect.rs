@@ -133,7 +133,7 @@ impl Hold for Redirect {
     }
 
     fn discard(&mut self, packet: PacketId) {
-        self.inbox.borrow_mut().discard(packet, &mut self.emitter);
+        self.inbox.borrow_mut().discard(packet);
     }
 
     fn flush(&mut self) {

@@ -99,7 +99,7 @@ impl Hold for Ring {
     }
 
     fn discard(&mut self, packet: PacketId) {
-        self.reader.inbox.borrow_mut().discard(packet, &mut self.emitter);
+        self.reader.inbox.borrow_mut().discard(packet);
     }
 
     fn flush(&mut self) {

@@ -38,16 +38,50 @@ fn a_request_is_held_no_longer_than_our_own_timer_allows() {
 }
 
 #[test]
-fn a_request_that_our_tcp_repeats_leaves_and_shows_its_timer() {
+fn requests_that_our_tcp_repeats_leave_and_show_its_timer_step_by_step() {
     let mut host = host(Span::ZERO);
-    held_request(&mut host);
-    host.now += Span::millis(1);
-    let again = host.send(0, Segment { seq: SeqNumber(1), ..request(1) });
-    assert!(host.has_left(again));
-    let known = host.pac.gate().own_timer.get();
-    assert!(known.abs_diff(1_000_000) < 2_048, "{known} ns");
-    let longest = decision::longest_request_hold(&host.pac.rules, host.pac.gate());
-    assert!(longest <= Span::micros(752), "{longest} for a timer of 1 ms");
+    let longest = |host: &Host| decision::longest_request_hold(&host.pac.rules, host.pac.gate());
+    let before = longest(&host);
+    host.connect(1);
+    for flow in (2..42).map(|at| at * 2) {
+        host.connect(flow);
+        host.fill(1);
+        let asked = host.send(flow, request(1));
+        assert!(!host.has_left(asked));
+        host.now += Span::millis(1);
+        let again = host.send(flow, Segment { seq: SeqNumber(1), ..request(1) });
+        assert!(host.has_left(again));
+        if flow == 4 {
+            assert!(longest(&host).0 > before.0 / 2, "one loss probe sets no limit for all");
+        }
+        host.forgive(1);
+        host.wait(Span::ZERO);
+        host.forgive(flow);
+    }
+    assert!(longest(&host) <= Span::millis(2), "{} after forty of them", longest(&host));
+}
+
+#[test]
+fn requests_that_our_tcp_does_not_repeat_show_that_its_timer_is_longer() {
+    let mut host = host(Span::ZERO);
+    host.connect(1);
+    host.pac.state.gate.own_timer.set(5_000_000);
+    for flow in 2..700 {
+        host.connect(flow);
+        host.fill(1);
+        let asked = host.send(flow, request(1));
+        let mut waited = 0;
+        while !host.has_left(asked) {
+            waited += 1;
+            assert!(waited < 200, "it waits for ever");
+            host.wait(Span::millis(1));
+            host.fill(1);
+        }
+        host.forgive(1);
+        host.forgive(flow);
+        host.wait(Span::ZERO);
+    }
+    assert_eq!(decision::longest_request_hold(&host.pac.rules, host.pac.gate()), host.pac.config().max_hold);
 }
 
 #[test]
