@@ -298,6 +298,22 @@ fn a_list_that_only_grows_slows_new_connections_down() {
 }
 
 #[test]
+fn exact_credit_carries_many_senders_over_paths_that_hold_more_than_the_port() {
+    let far = r#"
+rounds = 3
+time_limit = "120s"
+network.rtt = "1ms"
+tcp = { cc = "cubic", sack = true, timestamps = true, initial_window = 10 }
+workload = { kind = "rounds", volume = "64KB", connections = "persistent", direction = "pull" }
+"#;
+    for senders in [100, 200] {
+        let [alone, guarded] = ["none", "credit"].map(|scheme| incast(far, scheme, senders));
+        assert!(alone.goodput_mbps < 200.0, "{senders}: {} Mb/s", alone.goodput_mbps);
+        assert!(guarded.rto_timeouts == 0 && guarded.goodput_mbps > 800.0, "{senders}: {} Mb/s", guarded.goodput_mbps);
+    }
+}
+
+#[test]
 fn hwatch_keeps_short_flows_from_timing_out() {
     // HWatch §V: with 100 sources no short flow takes more than tens of milliseconds, DCTCP's do; long flows keep theirs.
     let [droptail, _, dctcp, hwatch] = hwatch_rivals().map(|(_, setting)| surges(&setting, 100));

@@ -189,12 +189,15 @@ fn consistent(frames: look::Frames, rescues: u64) -> Promise {
     Promise { name: "counters", kept: carried.abs_diff(accounted) <= allowed, seen }
 }
 
-/// Whether frames are held to the end.
+/// Whether frames are held and released between any two looks while the load lasts.
 fn guarding(samples: &[Sample], time: Duration) -> Promise {
-    let late = time.as_secs_f64() * (1.0 - WARM_UP);
-    let before = samples.iter().take_while(|one| one.at_s < late).last().map_or(0, |one| one.released);
-    let released = samples.last().map_or(0, |one| one.released) - before;
-    Promise { name: "guarding", kept: released > 0, seen: format!("{released} frames were released in the last fifth") }
+    let loaded: Vec<&Sample> = samples.iter().filter(|one| one.at_s <= time.as_secs_f64()).collect();
+    let idle = loaded.windows(2).find(|pair| pair[1].released == pair[0].released);
+    let seen = match idle {
+        Some(pair) => format!("nothing was released between {:.0} and {:.0} s", pair[0].at_s, pair[1].at_s),
+        None => format!("frames were released between any two of {} looks", loaded.len()),
+    };
+    Promise { name: "guarding", kept: idle.is_none() && loaded.len() > 1, seen }
 }
 
 #[cfg(test)]
@@ -231,9 +234,11 @@ mod tests {
     }
 
     #[test]
-    fn a_guard_that_holds_nothing_any_more_does_not_guard() {
+    fn a_guard_that_holds_nothing_for_a_while_does_not_guard() {
         let at = |at_s, released| Sample { at_s, released, ..QUIET };
-        let guards = |last| guarding(&[at(10.0, 5), at(70.0, 500), at(95.0, last)], Duration::from_secs(100)).kept;
-        assert!(guards(501) && !guards(500));
+        let guards = |samples: &[Sample]| guarding(samples, Duration::from_secs(100)).kept;
+        assert!(guards(&[at(10.0, 5), at(50.0, 500), at(90.0, 501), at(110.0, 501)]), "the load is over");
+        assert!(!guards(&[at(10.0, 5), at(50.0, 5), at(90.0, 500)]));
+        assert!(!guards(&[at(10.0, 5)]), "one look tells nothing");
     }
 }

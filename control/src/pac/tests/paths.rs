@@ -10,9 +10,14 @@ fn guard() -> Host {
 impl Host {
     /// The flow's path is known to take 20 ms: it holds 2.5 MB.
     fn make_far(&self, flow: u32) {
+        self.make_path(flow, Span::millis(20));
+    }
+
+    /// The flow's path is known to take so long.
+    fn make_path(&self, flow: u32, rtt: Span) {
         let flow = &self.pac.state.flows[flow as usize];
-        flow.least_rtt.set(20_000_000);
-        flow.rtt.set(20_000_000);
+        flow.least_rtt.set(rtt.0 as u32);
+        flow.rtt.set(rtt.0 as u32);
         flow.samples.set(8);
     }
 
@@ -154,18 +159,50 @@ fn the_handshakes_last_ack_leaves_with_a_closed_window_and_its_request_follows()
 }
 
 #[test]
-fn one_far_flow_may_have_what_its_path_holds_from_its_first_request_on() {
+fn a_handshake_at_the_first_instant_of_the_clock_is_timed() {
     let mut host = guard();
+    host.now = Time::ZERO;
     let wscale = Some(7);
     host.send(0, Segment { flags: Flags::SYN, mss: 1460, wscale, ..blank() });
     host.wait(Span::millis(20));
     host.receive(0, Segment { flags: Flags::SYN | Flags::ACK, mss: 1460, wscale, ..blank() });
     host.ack(0, 1);
-    host.wait(Span::millis(10));
     let asks = host.send(0, Segment { window: u16::MAX, ..request(1) });
     assert!(host.has_left(asks));
-    let flow = &host.pac.state.flows[0];
-    assert!(decision::pipe_of(&host.pac.rules, host.pac.gate(), flow) > 2_000_000, "{flow:?}");
-    let granted = flow.edge.get() - 1;
-    assert!(granted > 2_000_000, "{granted}");
+    let granted = host.pac.state.flows[0].edge.get() - 1;
+    assert!(granted > 2_000_000, "{granted}: what a path of 20 ms holds");
+}
+
+/// What the first flow owes over a path of that length, booked while the budget was `threshold`; and what may be triggered, with the
+/// budget as it was, over a path of 1 ms, which holds 125 KB.
+fn owed_and_room(rtt: Span, threshold: u64) -> (u64, u64) {
+    let mut host = guard();
+    for (flow, rtt) in [(0, rtt), (1, Span::millis(1))] {
+        host.connect(flow);
+        host.make_path(flow, rtt);
+    }
+    let budget = host.pac.gate().threshold.get();
+    host.pac.gate().threshold.set(threshold);
+    host.send(0, Segment { window: 60_000, ..request(1) });
+    host.pac.gate().threshold.set(budget);
+    let holds = decision::booked_with(&host.pac.rules, host.pac.gate(), &host.pac.state.flows[1]);
+    assert!((120_000..130_000).contains(&holds), "{holds}");
+    let admits = |wire: &u64| decision::admits(&host.pac.rules, host.pac.gate(), *wire, holds);
+    let room = (0..=budget + holds).rev().find(admits).expect("nothing at all always fits");
+    (host.owed(0), budget + holds - room)
+}
+
+#[test]
+fn a_debt_counts_when_the_budget_has_moved_since() {
+    let (owed, counted) = owed_and_room(Span::millis(1), 50_000);
+    assert!(owed > 20_000, "{owed}");
+    assert_eq!(counted, owed);
+}
+
+#[test]
+fn of_a_longer_paths_debt_counts_what_is_due_within_the_flows_own_round_trip() {
+    let (owed, counted) = owed_and_room(Span::millis(4), 67_500);
+    assert!((owed / 4).abs_diff(counted) < owed / 50, "{counted} of {owed}");
+    let (owed, counted) = owed_and_room(Span::micros(100), 67_500);
+    assert_eq!(counted, owed, "all of a shorter one's");
 }
