@@ -229,18 +229,6 @@ INLINE __u32 affordable(WITH_CORE const struct flow *flow, const struct outgoing
 	return min_u64(max_u64(in_pairs(CORE saturating_sub(payload, rounding) / mss), LEAST_SEGMENTS) * mss, 1u << 30);
 }
 
-/* On a long path windows of many open as ACKs clock their senders, by no more than slow start would: what is granted at once is sent at once.
- * A sender that waits gets what one of several turns is. */
-INLINE __u32 opened(WITH_CORE const struct flow *flow, const struct outgoing *out, __u32 wanted)
-{
-	__u32 acked = ahead_of(out->ack, get32(&flow->released_ack)), mss = max_u32(get32(&flow->mss), 1);
-	__u64 more = acked > 0 ? 2ull * max_u32(acked, mss) : get64(&GATE->threshold) / TURNS;
-
-	if (pipe_of(CORE flow) == 0 || !may_burst(CORE flow))
-		return wanted;
-	return min_u64(wanted, remaining(flow, out->ack) + max_u64(more, LEAST_SEGMENTS * mss));
-}
-
 INLINE __u32 grant(WITH_CORE const struct flow *flow, const struct outgoing *out)
 {
 	bool midway = any_flag(flow, FLOW_PUSHES_MIDWAY) && get64(&flow->size) < expected(CORE flow);
@@ -254,17 +242,19 @@ INLINE __u32 grant(WITH_CORE const struct flow *flow, const struct outgoing *out
 		return out->ack;
 	if (may_have_ended || among_many || out->class == CLASS_HANDSHAKE)
 		return least(flow, out);
-	wanted = opened(CORE flow, out, min_u64(share(CORE flow), lacking(CORE flow, out->ack)));
-	return edge_at(out, abreast(CORE_ALONE) ? min_u64(wanted, affordable(CORE flow, out)) : wanted);
+	wanted = min_u64(share(CORE flow), lacking(CORE flow, out->ack));
+	return edge_at(out, pipe_of(CORE flow) > 0 || abreast(CORE_ALONE) ? min_u64(wanted, affordable(CORE flow, out)) : wanted);
 }
 
-/* What the sender may send up to `to`, less what it owes. Of a wide window no more counts than twice what it has been seen to use:
- * a trickle would bind the whole budget. */
+/* What the sender may send up to `to`, less what it owes. Of a wide window no more counts than twice what it has been seen to use, or
+ * than its share of a long path, where that is what it has been granted: a trickle would bind the whole budget. */
 INLINE void price(WITH_CORE const struct flow *flow, const struct outgoing *out, __u32 to,
 				  struct trigger *trigger)
 {
 	__u32 received = any_flag(flow, FLOW_RECEIVED) ? get32(&flow->received) : out->ack;
-	__u64 credit = flow_wire(flow, ahead_of(to, received)), much = get64(&GATE->threshold) / TURNS;
+	__u64 credit = flow_wire(flow, ahead_of(to, received));
+	bool lowered = pipe_of(CORE flow) > 0 && !no_danger(CORE flow);
+	__u64 much = lowered ? flow_wire(flow, share(CORE flow)) : get64(&GATE->threshold) / TURNS;
 
 	if (credit > much)
 		credit = max_u64(much, min_u64(credit, flow_wire(flow, 2ull * get32(&flow->window))));

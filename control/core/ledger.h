@@ -29,15 +29,14 @@
  * own, and of what is in flight over a longer one, the part that its own path is of that. That all together do not overfill the
  * buffer is, beyond that, what the shares of flows on long paths are for (credit.h). Without a known rate all paths count as short.
  *
- * What a long path holds is on its way one after the other as long as ACKs clock the sender. A request, a handshake, or a grant to one
- * that has nothing on its way wakes a sender that sends its window at once, and many of them together: over long paths they leave, with
- * what ACKs clock meanwhile, at the link's rate, but for one threshold.
+ * What a long path holds must not come at once. What asks over one, and among many senders whatever lets one go on, leaves at the
+ * link's rate, but for one threshold.
  */
 
 /* What the link carries, bytes per 2^20 ns; 0 when that is not known. */
 INLINE __u64 link_rate(CORE_ONLY)
 {
-	return SETTINGS->rate_mbps > 0 ? SETTINGS->rate_mbps * 131072 / 1000 : get64(&GATE->measured);
+	return SETTINGS->rate_mbps * 131072 / 1000;
 }
 
 /*
@@ -148,15 +147,14 @@ INLINE bool may_burst(WITH_CORE const struct flow *flow)
 	return get64(&GATE->crowd) * flow_wire(flow, (__u64)SETTINGS->initial_window * get32(&flow->mss)) > get64(&GATE->threshold);
 }
 
-/* Whether the segment makes its sender send at once instead of one segment after the other: one that is asked, or among many has
- * nothing on its way, or may send far more than what it hears of has arrived. */
-INLINE bool wakes(WITH_CORE const struct flow *flow, const struct outgoing *out, __u64 wire)
+/* Whether what sets `wire` bytes in motion must keep the pace: on a long path what asks, and among many what is granted beyond the
+ * bytes that it acknowledges. As much as has arrived keeps it by itself. */
+INLINE bool paced(WITH_CORE const struct flow *flow, const struct outgoing *out, __u64 wire)
 {
+	bool asks = out->class == CLASS_REQUEST || out->class == CLASS_HANDSHAKE;
 	__u64 acked = flow_wire(flow, ahead_of(out->ack, get32(&flow->released_ack)));
 
-	if (out->class == CLASS_REQUEST || out->class == CLASS_HANDSHAKE)
-		return true;
-	return may_burst(CORE flow) && (get32(&flow->owed) == 0 || wire > 4 * acked);
+	return pipe_of(CORE flow) > 0 && (asks || (wire > 2 * acked && may_burst(CORE flow)));
 }
 
 /* What has been set in motion over long paths, faster than the link carries it. */
@@ -167,34 +165,37 @@ INLINE __u64 ahead_of_link(WITH_CORE __u64 now)
 	return saturating_sub(get64(&GATE->ahead), elapsed * link_rate(CORE_ALONE) >> 20);
 }
 
-/* Whether a segment keeps the pace: for what wakes senders on long paths. */
+/* Whether what sets `wire` bytes in motion keeps the pace. */
 INLINE bool keeps_pace(WITH_CORE const struct flow *flow, const struct outgoing *out, __u64 wire, __u64 now)
 {
 	__u64 before;
 
-	if (!wakes(CORE flow, out, wire) || pipe_of(CORE flow) == 0)
+	if (!paced(CORE flow, out, wire))
 		return true;
 	before = ahead_of_link(CORE now);
 	return before == 0 || before + wire <= get64(&GATE->threshold);
 }
 
-/* When a segment that does not keep the pace will, where many wait: what is too much has been carried, but no less than a sixteenth of
- * the threshold, so that nobody is woken for each segment. 0 among few: they had better wait for data to arrive, beside which they
- * would be too much. */
-INLINE __u64 keeps_pace_at(WITH_CORE const struct flow *flow, __u64 wire, __u64 now)
+/* When what does not keep the pace will: what is too much has been carried, but no less than a sixteenth of the threshold, so that
+ * nobody is woken for each segment. */
+INLINE __u64 keeps_pace_at(WITH_CORE __u64 wire, __u64 now)
 {
 	__u64 before = ahead_of_link(CORE now), threshold = get64(&GATE->threshold);
 	__u64 excess = min_u64(max_u64(saturating_sub(before + wire, threshold), threshold / 16), before);
 
-	return may_burst(CORE flow) ? now + (excess << 20) / max_u64(link_rate(CORE_ALONE), 1) + 1 : 0;
+	return now + (excess << 20) / max_u64(link_rate(CORE_ALONE), 1) + 1;
 }
 
-/* Notes what leaves; among many also in answer to data, for senders that go on and senders that are woken share the link. */
+/* Notes what leaves. Of what ACKs clock among many, no more than one threshold: the queue that it may stand in. */
 INLINE void note_pace(WITH_CORE const struct flow *flow, const struct outgoing *out, __u64 wire, __u64 now)
 {
-	if (wire == 0 || pipe_of(CORE flow) == 0 || !(may_burst(CORE flow) || wakes(CORE flow, out, wire)))
+	__u64 before = ahead_of_link(CORE now), after = before + wire;
+
+	if (wire == 0 || pipe_of(CORE flow) == 0)
 		return;
-	set64(&GATE->ahead, ahead_of_link(CORE now) + wire);
+	if (!paced(CORE flow, out, wire))
+		after = may_burst(CORE flow) ? max_u64(before, min_u64(after, get64(&GATE->threshold))) : before;
+	set64(&GATE->ahead, after);
 	set64(&GATE->ahead_since, now);
 }
 

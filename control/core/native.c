@@ -145,7 +145,7 @@ bool ackgate_keeps_pace(STATE, const struct flow *flow, const struct outgoing *o
 	return keeps_pace(CORE flow, out, wire, now);
 }
 
-__u64 ackgate_keeps_pace_at(STATE, const struct flow *flow, __u64 wire, __u64 now)
+__u64 ackgate_keeps_pace_at(STATE, __u64 wire, __u64 now)
 {
-	return keeps_pace_at(CORE flow, wire, now);
+	return keeps_pace_at(CORE wire, now);
 }

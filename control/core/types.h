@@ -251,8 +251,6 @@ struct gate {
 	__u64 owed_by_path[16];
 	/* The same, each byte times what the flow's path holds in KiB: what paths of a length hold in the mean. */
 	__u64 held_by_path[16];
-	/* Most that the link has carried while something was held, bytes per 2^20 ns; used where its rate is not given. */
-	__u64 measured;
 	/* Receive windows that TCP offers to active flows, bytes in all. */
 	__u64 offered;
 	/* Segments whose window was lowered. */

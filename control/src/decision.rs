@@ -87,7 +87,7 @@ unsafe extern "C" {
         wire: u64,
         now: u64,
     ) -> bool;
-    safe fn ackgate_keeps_pace_at(settings: &Settings, gate: &Gate, flow: &Flow, wire: u64, now: u64) -> u64;
+    safe fn ackgate_keeps_pace_at(settings: &Settings, gate: &Gate, wire: u64, now: u64) -> u64;
     safe fn ackgate_booked_with(settings: &Settings, gate: &Gate, flow: &Flow) -> u64;
     safe fn ackgate_pipe_of(settings: &Settings, gate: &Gate, flow: &Flow) -> u64;
 }
@@ -477,14 +477,14 @@ pub fn pipe_of(rules: &Rules, gate: &Gate, flow: &Flow) -> u64 {
     ackgate_pipe_of(&rules.settings, gate, flow)
 }
 
-/// Whether a segment that triggers `wire` bytes keeps the pace of what wakes senders on long paths.
+/// Whether what sets `wire` bytes in motion keeps the pace of long paths.
 #[must_use]
 pub fn keeps_pace(rules: &Rules, gate: &Gate, flow: &Flow, out: &Outgoing, wire: u64, now: Time) -> bool {
     ackgate_keeps_pace(&rules.settings, gate, flow, &out.to_raw(), wire, now.0)
 }
 
-/// When such a segment of the flow's, which does not, will; a time that has passed where it is data that it waits for.
+/// When what does not keep the pace will.
 #[must_use]
-pub fn keeps_pace_at(rules: &Rules, gate: &Gate, flow: &Flow, wire: u64, now: Time) -> Time {
-    Time(ackgate_keeps_pace_at(&rules.settings, gate, flow, wire, now.0))
+pub fn keeps_pace_at(rules: &Rules, gate: &Gate, wire: u64, now: Time) -> Time {
+    Time(ackgate_keeps_pace_at(&rules.settings, gate, wire, now.0))
 }

@@ -297,19 +297,39 @@ fn a_list_that_only_grows_slows_new_connections_down() {
     assert!(growing.goodput_mbps < 0.9 * expiring.goodput_mbps, "{}", growing.goodput_mbps);
 }
 
-#[test]
-fn exact_credit_carries_many_senders_over_paths_that_hold_more_than_the_port() {
-    let far = r#"
+/// Senders over paths that hold more than the port's buffer.
+fn far(scheme: &str, rtt: &str, senders: u32) -> Report {
+    let scenario = format!(
+        r#"
 rounds = 3
 time_limit = "120s"
-network.rtt = "1ms"
-tcp = { cc = "cubic", sack = true, timestamps = true, initial_window = 10 }
-workload = { kind = "rounds", volume = "64KB", connections = "persistent", direction = "pull" }
-"#;
-    for senders in [100, 200] {
-        let [alone, guarded] = ["none", "credit"].map(|scheme| incast(far, scheme, senders));
+network.rtt = "{rtt}"
+tcp = {{ cc = "cubic", sack = true, timestamps = true, initial_window = 10 }}
+workload = {{ kind = "rounds", volume = "64KB", connections = "persistent", direction = "pull" }}
+"#
+    );
+    incast(&scenario, scheme, senders)
+}
+
+#[test]
+fn exact_credit_carries_many_senders_over_paths_that_hold_more_than_the_port() {
+    for (rtt, senders, least) in [("1ms", 100, 800.0), ("1ms", 200, 800.0), ("3ms", 32, 500.0), ("3ms", 64, 600.0)] {
+        let [alone, guarded] = ["none", "credit"].map(|scheme| far(scheme, rtt, senders));
         assert!(alone.goodput_mbps < 200.0, "{senders}: {} Mb/s", alone.goodput_mbps);
-        assert!(guarded.rto_timeouts == 0 && guarded.goodput_mbps > 800.0, "{senders}: {} Mb/s", guarded.goodput_mbps);
+        let seen = guarded.goodput_mbps;
+        assert!(guarded.rto_timeouts == 0 && seen > least, "{senders} at {rtt}: {seen} Mb/s");
+    }
+}
+
+#[test]
+fn exact_credit_is_never_worse_than_nothing_for_a_few_senders_far_away() {
+    for (rtt, senders) in [("3ms", 4), ("3ms", 8), ("8ms", 8), ("8ms", 16), ("20ms", 8)] {
+        let alone = far("none", rtt, senders);
+        for scheme in ["credit", "credit\"\npac.auto = true # \""] {
+            let guarded = far(scheme, rtt, senders);
+            let (seen, least) = (guarded.goodput_mbps, alone.goodput_mbps);
+            assert!(guarded.rto_timeouts == 0 && seen > least, "{scheme}, {senders} at {rtt}: {seen} of {least} Mb/s");
+        }
     }
 }
 

@@ -434,7 +434,7 @@ impl Scheduler {
         let (holds, pipe) = (decision::booked_with(rules, gate, flow), decision::pipe_of(rules, gate, flow));
         gate.far_waits.set(u64::from(rules.credit && pipe > 0));
         if wire > 0 && !decision::keeps_pace(rules, gate, flow, &held.out, wire, now) {
-            self.next_try = decision::keeps_pace_at(rules, gate, flow, wire, now);
+            self.next_try = decision::keeps_pace_at(rules, gate, wire, now);
             return false;
         }
         if wire > 0 && !decision::admits(rules, gate, wire, holds) {

@@ -115,14 +115,12 @@ impl Guard {
     pub(super) fn signs(&self) -> Signs {
         let gate = self.datapath.shared().gate();
         let stats = self.scheduler.stats();
-        let given = self.options.pac.rate_mbps * 125_000;
         Signs {
             released: all_released(&stats),
             forced: stats.forced,
             held_for: self.held_for,
             bytes: gate.bytes.get(),
-            // Measured in bytes per 2^20 ns.
-            link: if given > 0 { given } else { (gate.measured.get() * 1_000_000_000) >> 20 },
+            link: self.options.pac.rate_mbps * 125_000,
         }
     }
 

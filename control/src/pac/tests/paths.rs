@@ -167,6 +167,7 @@ fn a_handshake_at_the_first_instant_of_the_clock_is_timed() {
     host.wait(Span::millis(20));
     host.receive(0, Segment { flags: Flags::SYN | Flags::ACK, mss: 1460, wscale, ..blank() });
     host.ack(0, 1);
+    host.wait(Span::millis(1));
     let asks = host.send(0, Segment { window: u16::MAX, ..request(1) });
     assert!(host.has_left(asks));
     let granted = host.pac.state.flows[0].edge.get() - 1;
