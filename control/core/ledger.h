@@ -8,8 +8,9 @@
 
 #include "flow.h"
 
-/* A path is long if it holds more than the threshold. What a shorter one holds is covered by the budget. */
-#define LONG_PATH 1
+/* A path is long if it holds more than this part of the threshold, and at least so much: hosts' delays are in the RTTs of short ones. */
+#define LONG_PATH 2
+#define LEAST_LONG_PATH (16 * FULL_FRAME)
 /* Round trips after which the least of them is believed: one alone may contain a pause of the sender. */
 #define SAMPLES 8
 /* Lengths of paths that are told apart, by powers of two of what they hold; the first hold up to so much. */
@@ -56,10 +57,16 @@ INLINE __u64 path_holds(WITH_CORE const struct flow *flow)
 	return rate * get32(&flow->handshake_rtt) >> 20;
 }
 
+/* What paths hold at most that are not long: it is covered by the budget. */
+INLINE __u64 short_path(CORE_ONLY)
+{
+	return max_u64(get64(&GATE->threshold) / LONG_PATH, LEAST_LONG_PATH);
+}
+
 /* So much if a path that holds it is long, else 0. */
 INLINE __u64 pipe(WITH_CORE __u64 holds)
 {
-	return SETTINGS->long_paths && holds > get64(&GATE->threshold) / LONG_PATH ? holds : 0;
+	return SETTINGS->long_paths && holds > short_path(CORE_ALONE) ? holds : 0;
 }
 
 /* What the flow's path holds if it is long, else 0. */
@@ -111,7 +118,7 @@ SUBPROGRAM __u64 counted(WITH_CORE __u64 holds)
 {
 	__u64 all = get64(&GATE->owed), bytes = get64(&GATE->owed_by_path[0]), own = holds >> 10;
 	/* Round trips are known to a quarter, and those of short paths hardly, for what waits in the queue is in them. */
-	__u64 alike = max_u64(own, (get64(&GATE->threshold) / LONG_PATH) >> 10) / 4 * 5;
+	__u64 alike = max_u64(own, short_path(CORE_ALONE) >> 10) / 4 * 5;
 
 	if (bytes < all) {
 ROLLED

@@ -334,6 +334,27 @@ fn exact_credit_is_never_worse_than_nothing_for_a_few_senders_far_away() {
 }
 
 #[test]
+fn long_flows_fill_the_link_whatever_their_path_holds() {
+    // The first path holds 62 KB beside a budget of 67; the second less than the buffer, the third ten times as much as that.
+    for (rate, rtt, buffer, rwnd, framing) in [
+        ("10gbit", "50us", "96KB", 14_000, 9415.0),
+        ("1gbit", "1ms", "96KB", 21_000, 941.0),
+        ("1gbit", "20ms", "96KB", 318_000, 941.0),
+    ] {
+        let setting = format!(
+            "network = {{ rate = \"{rate}\", rtt = \"{rtt}\" }}\nswitch.buffer = \"{buffer}\"\nworkload.kind = \"long\"\n\
+             warm_up = \"500ms\"\ntime_limit = \"600ms\"\n\
+             tcp = {{ cc = \"cubic\", sack = true, timestamps = true, initial_window = 10, rwnd = \"{rwnd}B\" }}\n"
+        );
+        for scheme in ["credit", "credit\"\npac.auto = true # \""] {
+            let report = report(&format!("scheme = \"{scheme}\"\nsenders = 8\n{setting}"));
+            let seen = report.goodput_mbps;
+            assert!(seen > 0.97 * framing, "{rate}, {rtt}, {scheme}: {seen} Mb/s");
+        }
+    }
+}
+
+#[test]
 fn hwatch_keeps_short_flows_from_timing_out() {
     // HWatch §V: with 100 sources no short flow takes more than tens of milliseconds, DCTCP's do; long flows keep theirs.
     let [droptail, _, dctcp, hwatch] = hwatch_rivals().map(|(_, setting)| surges(&setting, 100));
