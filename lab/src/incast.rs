@@ -135,6 +135,9 @@ pub struct IncastReport {
     pub hold_us: Option<Value>,
     /// All that the guard said about itself.
     pub guard_summary: Option<Value>,
+    /// From the first measured round's begin to the last one's end, and a round that was not complete in time, in seconds: what CPU
+    /// times are of.
+    pub wall_s: f64,
     /// CPU time of the whole system in the measured rounds, in seconds: senders, switch, receiver and guard share it.
     pub system_cpu_s: f64,
     /// The same per gigabyte of payload.
@@ -281,7 +284,7 @@ impl Lab {
             let report = self.run(&trial, false, stop, |_| {});
             self.testbed.set_deep_buffer(false)?;
             let report = report?;
-            let available = report.load.seconds * report.machine.cpus as f64;
+            let available = report.wall_s * report.machine.cpus as f64;
             if report.goodput_mbps >= EFFORTLESS_GOODPUT * report.framing_limit_mbps
                 && report.not_idle_s <= EFFORTLESS_CPU * available
             {
@@ -397,6 +400,7 @@ impl Lab {
             held_max: summary.as_ref().and_then(|s| s["held_max"].as_u64()),
             hold_us: summary.as_ref().map(|s| s["hold_us"].clone()),
             guard_summary: summary,
+            wall_s: wall,
             system_cpu_s: cpu.busy(),
             cpu_s_per_gb: cpu.busy() / (load.bytes as f64 / 1e9),
             not_idle_s: (wall * machine.cpus as f64 - cpu.idle - cpu.steal).max(0.0),

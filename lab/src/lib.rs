@@ -37,3 +37,4 @@ pub mod testbed;
 pub mod web;
 
 mod bpf;
+mod pause;

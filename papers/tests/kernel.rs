@@ -1,6 +1,7 @@
 //! The file of kernel experiments: every point is a scenario that makes sense, slowed or not, and a quick run is a part.
 
 use ackgate_papers::kernel::Plan;
+use ackgate_papers::kernel::experiment::SEEDS;
 
 #[test]
 fn every_point_is_a_scenario_at_every_speed() {
@@ -22,6 +23,15 @@ fn every_point_is_a_scenario_at_every_speed() {
                 assert!(known, "{}: {} is in the quick run alone", point.curve, point.x);
             }
         }
+    }
+}
+
+#[test]
+fn what_is_judged_has_enough_seeds_for_an_interval() {
+    let plan = Plan::all().unwrap_or_else(|error| panic!("{error}"));
+    for one in plan.experiments.iter().filter(|one| !one.headlines.is_empty()) {
+        let rows = if one.runs > 1 { one.runs } else { one.rounds };
+        assert!(rows as usize >= SEEDS, "{}: {rows}", one.id);
     }
 }
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use ackgate_lab::machine::Machine;
-use ackgate_lab::reproduce::{ReproduceConfig, Step, busy, reproduce};
+use ackgate_lab::reproduce::{ReproduceConfig, Step, reproduce};
 use ackgate_lab::testbed;
 use ackgate_papers::kernel::Plan;
 use ackgate_papers::kernel::outcome::{Outcome, Witness};
@@ -64,7 +64,6 @@ pub(super) fn run(args: &Reproduce) -> anyhow::Result<()> {
         simulate: !args.no_simulator,
         program: args.guard_program.clone(),
     };
-    let others = busy()?;
     let begin = Instant::now();
     let outcome = reproduce(plan, &config, &stop, tell)?;
     let machine = Machine::this();
@@ -73,7 +72,7 @@ pub(super) fn run(args: &Reproduce) -> anyhow::Result<()> {
         quick: args.quick,
         rate_mbps: args.rate as f64 / 1e6,
         machine: format!("Linux {}, {} processors", machine.kernel, machine.cpus),
-        others,
+        others: outcome.others,
         seconds: begin.elapsed().as_secs_f64(),
     };
     conclude(args, &outcome, &how)

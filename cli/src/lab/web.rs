@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use ackgate_lab::testbed;
-use ackgate_lab::web::{WebConfig, WebError, WebReport, run_web};
+use ackgate_lab::web::{WebConfig, WebReport, run_web};
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use serde::Serialize;
@@ -79,8 +79,6 @@ pub(super) fn run(args: &Web) -> anyhow::Result<()> {
             bar.set_message(format!("{}, {} connections", cell.scheme, cell.connections));
             match run_web(&args.config(&cell.scheme, cell.connections), &stop) {
                 Ok(report) => cell.runs.push(report),
-                // No round in time tells enough.
-                Err(WebError::Deadline(_)) => {}
                 Err(error) => return Err(error.into()),
             }
             bar.inc(1);
@@ -120,14 +118,13 @@ fn markdown(args: &Web, cells: &[Cell]) -> String {
 }
 
 fn figures(cell: &Cell) -> String {
-    if cell.runs.is_empty() {
-        return " no round in time | – | – |".into();
-    }
     let median = |of: &dyn Fn(&WebReport) -> f64| {
         ackgate_lab::load::report::median(&cell.runs.iter().map(of).collect::<Vec<_>>())
     };
+    let missing: u32 = cell.runs.iter().map(|run| run.rounds_asked - run.rounds).sum();
+    let mark = if missing > 0 { format!(" ({missing} rounds not in time)") } else { String::new() };
     format!(
-        " {:.0} | {:.0} / {:.0} / {:.0} | {:.0} / {:.0} |",
+        " {:.0}{mark} | {:.0} / {:.0} / {:.0} | {:.0} / {:.0} |",
         median(&|run| run.goodput_mbps),
         median(&|run| run.answer_ms.p50),
         median(&|run| run.answer_ms.p99),

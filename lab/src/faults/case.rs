@@ -127,7 +127,13 @@ pub fn cases() -> &'static [Case] {
             strike: |scene| scene.robbed(),
             ..QUIET
         },
-        Case { name: "hold-full", what: "there is room for 8 held frames", options: &["--max-held", "8"], ..QUIET },
+        Case {
+            name: "hold-full",
+            what: "there is room for 8 held frames",
+            options: &["--max-held", "8"],
+            came_about: |summary| summary["held_max"].as_u64() >= Some(8),
+            ..QUIET
+        },
         Case { name: "second", what: "another guard wants the device", strike: |scene| scene.doubled(), ..QUIET },
         Case {
             name: "detached",
@@ -243,7 +249,9 @@ impl Scene<'_> {
 
     fn doubled(&mut self) -> Result<Option<String>, RowError> {
         match Guard::start(self.testbed, self.config) {
-            Err(GuardError::NotReady { .. }) => Ok(Some("the second one was refused".into())),
+            Err(GuardError::NotReady { message, .. }) if message.contains("guarded already") => {
+                Ok(Some("the second one was refused".into()))
+            }
             Err(error) => Err(error.into()),
             Ok(_) => Err(RowError::Lab(GuardError::End("two guards guard one device".into()).into())),
         }
@@ -259,12 +267,22 @@ impl Scene<'_> {
 
     fn starved(&mut self) -> Result<Option<String>, RowError> {
         let missing = || RowError::Impossible("there is no memory controller that may be used".into());
-        let group = Group::new(STARVED).ok_or_else(missing)?;
+        let group = self.group.insert(Group::new(STARVED).ok_or_else(missing)?);
         let failed = io_error("moving the guard into a control group");
-        for (pid, _) in processes(self.testbed).map_err(&failed)? {
+        let guards = processes(self.testbed).map_err(&failed)?;
+        if guards.is_empty() {
+            return Err(RowError::Impossible("no process of the guard is at the receiver".into()));
+        }
+        for (pid, _) in guards {
             group.add(pid).map_err(&failed)?;
         }
-        self.group = Some(group);
+        let began = Instant::now();
+        while !group.has_struck().map_err(io_error("looking at the control group"))? {
+            if began.elapsed() > PATIENCE {
+                return Err(RowError::Impossible("the guard asked for no memory meanwhile".into()));
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
         let ended = self.ended(Duration::from_secs(3))?;
         Ok(Some(ended.unwrap_or_else(|| "ran on".into())))
     }

@@ -67,7 +67,8 @@ impl Load {
             for end in [&receiver, &sender] {
                 load.closers.push(end.try_clone().map_err(&setting)?);
             }
-            let account = Arc::new(Account::default());
+            // Until its thread says otherwise: one that panics is not through.
+            let account = Arc::new(Account { lost: AtomicBool::new(true), ..Account::default() });
             load.accounts.push(Arc::clone(&account));
             load.answering.push(std::thread::spawn(move || {
                 let bytes = pattern();
@@ -117,7 +118,7 @@ impl Load {
     pub(super) fn finish(mut self) -> Losses {
         self.stop.store(true, Ordering::Relaxed);
         for thread in self.asking.drain(..) {
-            // A panic in it was told already, and its connection is not through.
+            // A panic in it was told already.
             let _ = thread.join();
         }
         let lost = |account: &&Arc<Account>| account.lost.load(Ordering::Relaxed);
@@ -154,8 +155,11 @@ fn ask(mut stream: std::net::TcpStream, account: &Account, stop: &AtomicBool, be
         stream.write_all(&request)?;
         let mut filled = 0;
         while filled < RESPONSE {
-            let count = match stream.read(&mut buffer[filled..]) {
-                Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+            let read = match stream.read(&mut buffer[filled..]) {
+                Ok(0) => Err(ErrorKind::UnexpectedEof.into()),
+                read => read,
+            };
+            let count = match read {
                 Ok(count) => count,
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
                 Err(error) => {

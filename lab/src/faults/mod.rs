@@ -138,29 +138,39 @@ pub fn run_faults(
 
 /// One fault with the guard, and without it first where the network itself is struck.
 fn report(case: &'static Case, config: &FaultsConfig) -> Result<FaultReport, RowError> {
-    let fault =
-        if case.strikes_network && case.network_returns { strike(case, config, false)?.pause } else { Duration::ZERO };
     let mut row = FaultReport {
         fault: case.name,
         what: case.what,
         connections_lost: 0,
         bytes_lost: 0,
         pause_ms: 0.0,
-        fault_ms: millis(fault),
+        fault_ms: 0.0,
         recovered_ms: None,
         guard: String::new(),
         left: Vec::new(),
         broken: Vec::new(),
         skipped: None,
     };
-    let noticed = match strike(case, config, true) {
-        Ok(noticed) => noticed,
+    let tried = || -> Result<(Duration, Noticed), RowError> {
+        let mut fault = Duration::ZERO;
+        if case.strikes_network && case.network_returns {
+            let alone = strike(case, config, false)?;
+            if alone.recovered.is_none() {
+                return Err(RowError::Impossible("without a guard, too, connections do not go on".into()));
+            }
+            fault = alone.pause;
+        }
+        Ok((fault, strike(case, config, true)?))
+    };
+    let (fault, noticed) = match tried() {
+        Ok(both) => both,
         Err(RowError::Impossible(reason)) => return Ok(FaultReport { skipped: Some(reason), ..row }),
         Err(error) => {
             row.broken.push(error.to_string());
             return Ok(row);
         }
     };
+    row.fault_ms = millis(fault);
     row.connections_lost = noticed.lost.connections;
     row.bytes_lost = noticed.lost.bytes;
     row.pause_ms = millis(noticed.pause);
@@ -171,6 +181,7 @@ fn report(case: &'static Case, config: &FaultsConfig) -> Result<FaultReport, Row
     let promises = [
         (case.network_returns && row.connections_lost > 0, "a connection was lost"),
         (case.network_returns && row.bytes_lost > 0, "bytes were lost"),
+        (case.network_returns && noticed.recovered.is_none(), "a connection did not go on"),
         (case.network_returns && beyond > LONGEST_PAUSE, "a connection stood still for too long"),
         (!row.left.is_empty(), "something was left on the host"),
         (!noticed.came_about, "what was to be tried did not come about"),

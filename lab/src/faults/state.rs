@@ -15,11 +15,12 @@ pub(super) fn state(testbed: &Testbed) -> Result<Vec<String>, RowError> {
     let failed = io_error("looking at the receiver's namespace");
     let mut lines = receiver.inside(own).map_err(&failed)?.map_err(&failed)?;
     // A device that has gone has nothing on it.
+    let there = lines.iter().any(|line| *line == format!("link {RECEIVER_DEVICE}"));
     for arguments in [["qdisc", "show"], ["filter", "show"]] {
         for side in ["", "ingress", "egress"] {
             let device = [arguments.as_slice(), &["dev", RECEIVER_DEVICE]].concat();
             let asked = if side.is_empty() { device } else { [device.as_slice(), &[side]].concat() };
-            let told = tc(&receiver, &asked).unwrap_or_default();
+            let told = if there { tc(&receiver, &asked)? } else { String::new() };
             lines.extend(told.lines().map(|line| format!("tc: {line}")));
         }
     }
@@ -84,6 +85,16 @@ impl Group {
             fs::write(group.0.join(limit), bytes.to_string()).ok()?;
             Some(group)
         })
+    }
+
+    /// Whether its limit has been met.
+    pub(super) fn has_struck(&self) -> std::io::Result<bool> {
+        if let Ok(count) = fs::read_to_string(self.0.join("memory.failcnt")) {
+            return Ok(count.trim() != "0");
+        }
+        let events = fs::read_to_string(self.0.join("memory.events"))?;
+        let count = |name: &str| events.lines().find_map(|line| line.strip_prefix(name)?.trim().parse::<u64>().ok());
+        Ok(["max ", "oom "].into_iter().filter_map(count).any(|count| count > 0))
     }
 
     pub(super) fn add(&self, pid: i32) -> std::io::Result<()> {

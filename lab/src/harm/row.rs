@@ -1,7 +1,7 @@
 //! What a row of the table is.
 
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
@@ -11,6 +11,7 @@ use super::Kind;
 use crate::guard::{Guard, GuardConfig, GuardError};
 use crate::incast::{Lab, LabError};
 use crate::load::LoadError;
+use crate::pause::sleep_until;
 use crate::testbed::{Spec, Testbed, TestbedError};
 
 /// One case in which a guard might harm.
@@ -167,14 +168,7 @@ impl Bench<'_> {
 
     /// Sleeps.
     pub(crate) fn sleep(&self, time: Duration) -> Result<(), RowError> {
-        let until = Instant::now() + time;
-        while let Some(left) = until.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()) {
-            if self.stop.load(Ordering::Relaxed) {
-                return Err(RowError::Stopped);
-            }
-            std::thread::sleep(left.min(Duration::from_millis(20)));
-        }
-        Ok(())
+        sleep_until(self.stop, Instant::now() + time).ok_or(RowError::Stopped)
     }
 }
 

@@ -3,9 +3,10 @@
 use std::io::{Read, Write};
 use std::net::Shutdown;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ackgate_papers::headlines::figures::Row;
+use ackgate_papers::headlines::probe::jain;
 
 use super::setup::Setup;
 use crate::harm::row::{RowError, io_error};
@@ -50,7 +51,7 @@ pub(super) fn course(
                 } else {
                     close(&pairs[number - flows])?;
                 }
-                let began = all();
+                let (began, begin) = (all(), Instant::now());
                 sleep(phase.mul_f64(SETTLING))?;
                 let settled = all();
                 sleep(phase.mul_f64(1.0 - SETTLING))?;
@@ -59,7 +60,7 @@ pub(super) fn course(
                 let shares: Vec<f64> =
                     (first..=number.min(flows - 1)).map(|i| (ended[i] - settled[i]) as f64).collect();
                 let moved: u64 = (0..flows).map(|i| ended[i] - began[i]).sum();
-                least = least.min(moved as f64 * 8.0 / phase.as_secs_f64() / 1e6);
+                least = least.min(moved as f64 * 8.0 / begin.elapsed().as_secs_f64() / 1e6);
                 fairness = fairness.min(jain(&shares));
             }
             Ok(())
@@ -76,21 +77,4 @@ fn close(pair: &crate::harm::streams::Pair) -> Result<(), RowError> {
     // The receiver's end may have been closed by the sender's.
     let _ = pair.receiver.shutdown(Shutdown::Both);
     pair.sender.shutdown(Shutdown::Both).map_err(io_error("closing a connection"))
-}
-
-/// Jain's index of fairness: 1 when all shares are the same.
-fn jain(shares: &[f64]) -> f64 {
-    let (sum, squares): (f64, f64) = (shares.iter().sum(), shares.iter().map(|share| share * share).sum());
-    sum * sum / (shares.len() as f64 * squares)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn fairness_is_one_for_equal_shares_and_one_over_n_for_one_alone() {
-        assert_eq!(jain(&[5.0, 5.0, 5.0]), 1.0);
-        assert_eq!(jain(&[9.0, 0.0, 0.0]), 1.0 / 3.0);
-    }
 }

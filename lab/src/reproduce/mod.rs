@@ -6,7 +6,7 @@ mod rows;
 mod setup;
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use ackgate_papers::headlines::figures::Row;
@@ -21,9 +21,10 @@ use crate::harm::row::RowError;
 use crate::incast::{Lab, LabError, Progress};
 use crate::load::LoadError;
 use crate::machine::CpuTimes;
+use crate::pause::sleep_until;
 use crate::sockets::{Samples, Sockets};
 use crate::testbed::TestbedError;
-use crate::web::{Pages, WebError, run_pages};
+use crate::web::{self, Pages, WebError, run_pages};
 use setup::Setup;
 
 /// How long is looked at whether the machine is busy.
@@ -76,6 +77,9 @@ pub enum ReproduceError {
     /// An experiment that the lab has no load for.
     #[error("the lab has no load for {0}")]
     Workload(String),
+    /// The machine does not tell how busy it is.
+    #[error("how busy this machine is: {0}")]
+    Machine(std::io::Error),
     /// The simulator failed.
     #[error("simulated: {0}")]
     Simulated(#[from] ackgate_sim::Error),
@@ -101,7 +105,7 @@ impl ReproduceError {
             Self::Scenario(_) => true,
             Self::Lab { error, .. } => error.is_refusal(),
             Self::Web(error) => error.is_refusal(),
-            Self::Flow(_) | Self::Simulated(_) | Self::Workload(_) => false,
+            Self::Flow(_) | Self::Simulated(_) | Self::Workload(_) | Self::Machine(_) => false,
         }
     }
 }
@@ -119,19 +123,29 @@ pub fn reproduce(
     let experiments = plan.experiments.clone();
     let mut outcome = Outcome::new(plan);
     let mut bench = Bench { config, stop, standing: None };
-    for experiment in experiments.iter().filter(|experiment| !(config.quick && experiment.slow)) {
+    let chosen = || experiments.iter().filter(|experiment| !(config.quick && experiment.slow));
+    for experiment in chosen() {
+        let points = outcome.plan.points(experiment, config.quick, config.rate)?;
+        if points.iter().any(|point| matches!(point.scenario.workload, Workload::Epochs(_))) {
+            web::require_server()?;
+        }
+    }
+    for experiment in chosen() {
+        outcome.others = outcome.others.max(busy()?);
         let points = outcome.plan.points(experiment, config.quick, config.rate)?;
         let mut rows: Vec<Vec<Row>> = vec![Vec::new(); points.len()];
         // Runs of several curves take turns, so that what the machine does meanwhile falls on all of them.
-        for _ in 0..points.iter().map(|point| point.runs).max().unwrap_or(0) {
+        for run in 0..points.iter().map(|point| point.runs).max().unwrap_or(0) {
             for (point, rows) in points.iter().zip(&mut rows) {
                 tell(Step::Point(Witness::Kernel, &experiment.id, point));
-                match bench.measure(point) {
+                match bench.measure(point, run) {
                     Ok(more) => rows.extend(more),
-                    Err(ReproduceError::Lab { error: LabError::Load(error @ LoadError::Deadline { .. }), .. }) => {
+                    Err(error) if error.is_stop() || error.is_refusal() => return Err(error),
+                    // What else was measured stays.
+                    Err(error) => {
+                        bench.standing = None;
                         tell(Step::Vain(point, &error.to_string()));
                     }
-                    Err(error) => return Err(error),
                 }
             }
         }
@@ -148,11 +162,8 @@ pub fn reproduce(
 }
 
 /// Share of the processors' time that other programs take now, 0 to 1.
-///
-/// # Errors
-/// When the system does not tell.
-pub fn busy() -> std::io::Result<f64> {
-    CpuTimes::busy_share(LOOK)
+fn busy() -> Result<f64, ReproduceError> {
+    CpuTimes::busy_share(LOOK).map_err(ReproduceError::Machine)
 }
 
 /// The testbed that stands, kept as long as points have the same.
@@ -170,8 +181,8 @@ struct Standing {
 }
 
 impl Bench<'_> {
-    /// One run of a point.
-    fn measure(&mut self, point: &Point) -> Result<Vec<Row>, ReproduceError> {
+    /// One run of a point, of this number.
+    fn measure(&mut self, point: &Point, run: u32) -> Result<Vec<Row>, ReproduceError> {
         let failed = |error| ReproduceError::Lab { point: format!("{} at {}", point.curve, point.x), error };
         let setup = Setup::of(point, self.config.program.as_ref());
         let stop = self.stop;
@@ -199,7 +210,7 @@ impl Bench<'_> {
                 Ok(rows::of_rounds(point, &report, &samples, beside))
             }
             (Workload::Long(_), None) => self.course(point, setup, failed),
-            (Workload::Epochs(epochs), None) => self.pages(point, setup, epochs),
+            (Workload::Epochs(epochs), None) => self.pages(point, setup, epochs, run),
             (workload, None) => Err(ReproduceError::Workload(format!("{workload:?}"))),
         }
     }
@@ -216,14 +227,15 @@ impl Bench<'_> {
         let guard = standing.setup.guard.as_ref().map(|config| Guard::start(testbed, config)).transpose();
         let guard = guard.map_err(|error| failed(error.into()))?;
         let phase = Duration::from_secs(point.limit_s.into()) / PHASES;
-        let row =
-            course::course(testbed, &standing.setup, point.scenario.senders as usize, phase, |time| sleep(stop, time))?;
+        let row = course::course(testbed, &standing.setup, point.scenario.senders as usize, phase, |time| {
+            sleep_until(stop, Instant::now() + time).ok_or(RowError::Stopped)
+        })?;
         let ended: Result<_, GuardError> = guard.map(Guard::stop).transpose();
         ended.map_err(|error| failed(error.into()))?;
         Ok(vec![point.motion.restore(row)])
     }
 
-    fn pages(&mut self, point: &Point, setup: Setup, epochs: &Epochs) -> Result<Vec<Row>, ReproduceError> {
+    fn pages(&mut self, point: &Point, setup: Setup, epochs: &Epochs, run: u32) -> Result<Vec<Row>, ReproduceError> {
         let pages = Pages {
             flows: point.scenario.background.iter().map(|group| group.senders as usize).sum(),
             pages: point.scenario.senders as usize,
@@ -233,14 +245,14 @@ impl Bench<'_> {
             start: Duration::from_nanos(epochs.start.0),
             interval: Duration::from_nanos(epochs.interval.0),
             cc: setup.cc.clone().unwrap_or_else(|| "reno".into()),
-            seed: point.scenario.seed,
+            seed: point.scenario.seed + u64::from(run),
             guard: setup.guard.clone(),
             spec: setup.spec,
         };
         // It builds its own testbed.
         self.standing = None;
         let report = run_pages(&pages, self.stop)?;
-        Ok(rows::of_pages(point, &report))
+        Ok(vec![rows::of_pages(point, &report)])
     }
 
     /// The testbed of a setup; the one that stands where it is the same.
@@ -285,15 +297,4 @@ impl Standing {
 
 fn bpf(error: &ackgate_linux::Error) -> LabError {
     LabError::Testbed(TestbedError::Bpf { what: "the program at the senders' sockets", message: error.to_string() })
-}
-
-fn sleep(stop: &AtomicBool, time: Duration) -> Result<(), RowError> {
-    let until = Instant::now() + time;
-    while let Some(left) = until.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()) {
-        if stop.load(Ordering::Relaxed) {
-            return Err(RowError::Stopped);
-        }
-        std::thread::sleep(left.min(Duration::from_millis(20)));
-    }
-    Ok(())
 }

@@ -26,26 +26,25 @@ pub(super) fn of_rounds(point: &Point, report: &IncastReport, samples: &[Samples
             if let Some(held) = report.held_max {
                 row.insert("held_max".into(), held as f64);
             }
+            // Rounds that the time was not enough for, and frames that this machine lost, stand on the page.
+            row.insert("rounds_missing".into(), f64::from(report.rounds_asked - report.rounds));
+            row.insert("backlog_drops".into(), report.backlog_drops as f64);
             row.extend(beside.map(|mbps| ("background_goodput_mbps".to_owned(), mbps)));
             // Bytes cost the processors what they cost; at the paper's rate there are more of them in the same time.
-            let share = report.not_idle_s / (report.load.seconds * report.machine.cpus as f64);
+            let share = report.not_idle_s / (report.wall_s * report.machine.cpus as f64);
             row.insert("cpu_points".into(), 100.0 * share * point.motion.factor());
             point.motion.restore(row)
         })
         .collect()
 }
 
-/// Web pages among long flows: one row for each burst, whose own mean stands under the names of all bursts in the first.
-pub(super) fn of_pages(point: &Point, report: &PagesReport) -> Vec<Row> {
+/// A run with web pages among long flows.
+pub(super) fn of_pages(point: &Point, report: &PagesReport) -> Row {
     let bursts = report.burst_ms.iter().enumerate();
-    let each: Row = bursts.map(|(i, ms)| (format!("epoch{}_ms", i + 1), *ms)).collect();
-    let rows = report.burst_ms.iter().map(|ms| {
-        let mut row = each.clone();
-        row.insert("flow_ms_mean".into(), *ms);
-        row.insert("background_goodput_mbps".into(), report.long_mbps);
-        point.motion.restore(row)
-    });
-    rows.collect()
+    let mut row: Row = bursts.map(|(i, ms)| (format!("epoch{}_ms", i + 1), *ms)).collect();
+    row.insert("flow_ms_mean".into(), report.burst_ms.iter().sum::<f64>() / report.burst_ms.len() as f64);
+    row.insert("background_goodput_mbps".into(), report.long_mbps);
+    point.motion.restore(row)
 }
 
 fn stretch(rounds: &[Round], bytes: f64, connections: usize) -> Row {

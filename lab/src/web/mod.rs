@@ -24,6 +24,8 @@ use crate::testbed::{Spec, Testbed, TestbedError};
 use client::Client;
 use nginx::{PORT, Servers};
 
+pub(crate) use nginx::require_server;
+
 pub use pages::{Pages, PagesReport, run_pages};
 
 /// What is asked for.
@@ -122,20 +124,20 @@ pub struct WebReport {
     pub rounds: u32,
     /// Rounds asked for.
     pub rounds_asked: u32,
-    /// Bytes of bodies over the rounds' own time, in megabits per second.
+    /// Bytes of the bodies of whole rounds over the rounds' own time, in megabits per second.
     pub goodput_mbps: f64,
     /// From a request to the last byte of its answer.
     pub answer_ms: Quantiles,
-    /// Retransmission timeouts of the servers in those rounds.
+    /// Retransmission timeouts of the servers, in a round that was not complete, too.
     pub rto_timeouts: u64,
-    /// Frames that the port dropped in them.
+    /// Frames that the port dropped, likewise.
     pub switch_drops: u64,
 }
 
-/// Measures rounds on a testbed of its own. Rounds that are not complete in time are left out.
+/// Measures rounds on a testbed of its own. A round that is not complete in time counts with its time, and with nothing that it carried.
 ///
 /// # Errors
-/// When nginx is missing, the testbed or the guard fails, a connection breaks, no round is complete in time, or `stop` is set.
+/// When nginx is missing, the testbed or the guard fails, a connection breaks, or `stop` is set.
 pub fn run_web(config: &WebConfig, stop: &AtomicBool) -> Result<WebReport, WebError> {
     let testbed = Testbed::build(config.spec.clone())?;
     let own = set_cc(&testbed, &config.cc)?;
@@ -145,17 +147,24 @@ pub fn run_web(config: &WebConfig, stop: &AtomicBool) -> Result<WebReport, WebEr
     let mut counters = Counters::open(&testbed)?;
     let run = || -> Result<WebReport, WebError> {
         let mut client = Client::new(config.connections, own, Instant::now() + config.limit, stop)?;
-        client.open(&addresses, config.connections, &path)?;
+        let opened = match client.open(&addresses, config.connections, &path) {
+            Err(WebError::Deadline(_)) => false,
+            done => done.map(|()| true)?,
+        };
         let (before, dropped) = (counters.read()?, testbed.port_stats()?.drops);
         let (mut time, mut micros, mut rounds) = (Duration::ZERO, Vec::new(), 0);
-        while rounds < config.rounds {
+        while opened && rounds < config.rounds {
+            let began = Instant::now();
             match client.round(&path) {
                 Ok((took, answers)) => {
                     time += took;
                     micros.extend(answers.iter().map(|took| u64::try_from(took.as_micros()).unwrap_or(u64::MAX)));
                     rounds += 1;
                 }
-                Err(WebError::Deadline(_)) if rounds > 0 => break,
+                Err(WebError::Deadline(_)) => {
+                    time += began.elapsed();
+                    break;
+                }
                 Err(error) => return Err(error),
             }
         }
@@ -164,7 +173,7 @@ pub fn run_web(config: &WebConfig, stop: &AtomicBool) -> Result<WebReport, WebEr
             connections: config.connections,
             rounds,
             rounds_asked: config.rounds,
-            goodput_mbps: bytes as f64 * 8.0 / time.as_secs_f64() / 1e6,
+            goodput_mbps: if rounds > 0 { bytes as f64 * 8.0 / time.as_secs_f64() / 1e6 } else { 0.0 },
             answer_ms: Quantiles::of_micros(&mut micros),
             rto_timeouts: counters.read()?.since(before).rto_timeouts,
             switch_drops: testbed.port_stats()?.drops - dropped,

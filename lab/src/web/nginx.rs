@@ -23,6 +23,25 @@ pub(super) struct Servers {
     folder: PathBuf,
 }
 
+/// Whether there is a web server at all.
+///
+/// # Errors
+/// When nginx is not installed.
+pub(crate) fn require_server() -> Result<(), WebError> {
+    let mut nginx = Command::new("nginx");
+    match nginx.arg("-v").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status() {
+        Ok(_) => Ok(()),
+        Err(source) => Err(missing(source)),
+    }
+}
+
+fn missing(source: io::Error) -> WebError {
+    match source.kind() {
+        io::ErrorKind::NotFound => WebError::Missing,
+        _ => WebError::Io { what: "starting nginx", source },
+    }
+}
+
 impl Servers {
     /// Starts one at each sender host, which serves files of these names and lengths.
     ///
@@ -48,10 +67,7 @@ impl Servers {
             nginx.arg("-p").arg(&servers.folder).arg("-c").arg(&settings);
             nginx.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
             let started = testbed.sender(k).inside(|| nginx.spawn()).and_then(|child| child);
-            servers.children.push(started.map_err(|source| match source.kind() {
-                io::ErrorKind::NotFound => WebError::Missing,
-                _ => WebError::Io { what: "starting nginx", source },
-            })?);
+            servers.children.push(started.map_err(missing)?);
             servers.wait(testbed, k, address)?;
         }
         Ok(servers)

@@ -16,6 +16,7 @@ use super::http::request;
 use super::nginx::Servers;
 use super::{FILE, WebError, addresses, inside, set_cc};
 use crate::guard::{Guard, GuardConfig};
+use crate::pause::sleep_until;
 use crate::testbed::{Spec, Testbed};
 
 /// The long flows' file: so large that it does not end.
@@ -74,7 +75,7 @@ pub fn run_pages(config: &Pages, stop: &AtomicBool) -> Result<PagesReport, WebEr
         let mut burst_ms = Vec::new();
         for burst in 0..config.bursts {
             let begin = config.start + config.interval * burst;
-            wait(began + begin, stop)?;
+            sleep_until(stop, began + begin).ok_or(WebError::Stopped)?;
             // A burst has until the next one: what has not come by then has taken that long at least.
             let until = began + begin + config.interval;
             let mut client = Client::new(config.pages, own.clone(), until, stop)?;
@@ -99,16 +100,6 @@ fn due(random: &mut Xoshiro256PlusPlus, pages: usize, gap: Duration) -> Vec<Dura
         at
     };
     (0..pages).map(|_| next()).collect()
-}
-
-fn wait(until: Instant, stop: &AtomicBool) -> Result<(), WebError> {
-    while let Some(left) = until.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()) {
-        if stop.load(Ordering::Relaxed) {
-            return Err(WebError::Stopped);
-        }
-        std::thread::sleep(left.min(Duration::from_millis(20)));
-    }
-    Ok(())
 }
 
 /// Downloads that do not end before this is dropped.

@@ -122,10 +122,7 @@ impl Probe {
             // Flows that send in most of the phase.
             let busy = self.payload.values().map(|of| sum(of, SETTLING)).filter(|bytes| *bytes > 0.0);
             let shares: Vec<f64> = busy.collect();
-            let (total, squares): (f64, f64) = (shares.iter().sum(), shares.iter().map(|share| share * share).sum());
-            #[expect(clippy::cast_precision_loss, reason = "a number of flows")]
-            let jain = total * total / (shares.len() as f64 * squares);
-            fairness = fairness.min(jain);
+            fairness = fairness.min(jain(&shares));
         }
         self.counts.insert("phase_mbps".into(), least);
         self.counts.insert("phase_jain".into(), fairness);
@@ -179,6 +176,18 @@ impl Probe {
             }
         }
     }
+}
+
+/// Jain's index of fairness: 1 when all shares are the same, 0 when nobody has anything.
+#[must_use]
+pub fn jain(shares: &[f64]) -> f64 {
+    let (sum, squares): (f64, f64) = (shares.iter().sum(), shares.iter().map(|share| share * share).sum());
+    if squares == 0.0 {
+        return 0.0;
+    }
+    #[expect(clippy::cast_precision_loss, reason = "a number of flows")]
+    let flows = shares.len() as f64;
+    sum * sum / (flows * squares)
 }
 
 impl Observer for Probe {
@@ -260,5 +269,17 @@ impl Observer for Probe {
             let epoch = self.epochs.entry(epoch).or_default();
             *epoch = (epoch.0 + ms, epoch.1 + 1.0);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::jain;
+
+    #[test]
+    fn fairness_is_one_for_equal_shares_one_over_n_for_one_alone_and_none_where_nothing_moves() {
+        assert_eq!(jain(&[5.0, 5.0, 5.0]), 1.0);
+        assert_eq!(jain(&[9.0, 0.0, 0.0]), 1.0 / 3.0);
+        assert_eq!(jain(&[0.0, 0.0]), 0.0);
     }
 }

@@ -31,6 +31,8 @@ impl Witness {
 pub struct Outcome {
     /// What was to be run.
     pub plan: Plan,
+    /// Largest share of the processors' time that other programs took, as far as was looked, 0 to 1.
+    pub others: f64,
     kernel: Figures,
     simulator: Figures,
 }
@@ -61,7 +63,7 @@ impl Outcome {
     /// Nothing yet.
     #[must_use]
     pub fn new(plan: Plan) -> Self {
-        Self { plan, kernel: Figures::default(), simulator: Figures::default() }
+        Self { plan, others: 0.0, kernel: Figures::default(), simulator: Figures::default() }
     }
 
     /// The figures of a witness.

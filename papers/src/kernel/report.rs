@@ -25,7 +25,7 @@ pub struct Circumstances {
     pub rate_mbps: f64,
     /// Kernel and processors.
     pub machine: String,
-    /// Share of the processors' time that others took while it was measured, 0 to 1.
+    /// Largest share of the processors' time that others took at any look between experiments, 0 to 1.
     pub others: f64,
     /// Time that it took, in seconds.
     pub seconds: f64,
@@ -79,7 +79,7 @@ pub fn markdown(outcome: &Outcome, how: &Circumstances) -> String {
     if how.others > 0.1 {
         let _ = writeln!(
             text,
-            "**Other programs took {:.0} % of the processors' time meanwhile: the kernel's figures are lower than they would be.**\n",
+            "**Between experiments other programs took up to {:.0} % of the processors' time: the kernel's figures are lower than they would be.**\n",
             100.0 * how.others
         );
     }
@@ -102,10 +102,10 @@ fn preface(rate: f64) -> String {
     format!(
         "One machine carries {rate:.0} Mb/s without effort, so that is the rate of the link, and the papers' networks run in slow motion: \
          every rate is divided by what lies between the paper's link and this one (5 for 1 Gb/s at 200 Mb/s), every time of the settings is multiplied by \
-         it (round-trip time, RTOmin, longest hold, phases), buffers and volumes stay. Figures are told as at the paper's rate: rates are \
+         it (round-trip time, RTOmin, longest hold), buffers and volumes stay. Figures are told as at the paper's rate: rates are \
          multiplied, times divided. So the rules of the headlines ([reproduction.md](reproduction.md)) hold as they stand, and the same reader judges.\n\n\
          - A seed is a tenth of a point's rounds; where a point is run anew several times, a run. Points have fewer x than the rules' grids: a rule that goes through x goes through those.\n\
-         - The simulator runs the same settings, slowed in the same way, with ten seeds; three or more where there are no rounds.\n\
+         - The simulator runs the same settings, slowed in the same way, with ten seeds.\n\
          - The kernel's tail loss probes and RACK are off where the paper's TCP had none (`tcp_early_retrans`, `tcp_recovery`); SACK, timestamps, restart after \
          idle times, initial window and RTOmin are the setting's.\n\
          - What is never as in a paper: connections are opened by the receiver; timers tick every 4 ms (HZ 250), 0.8 ms in slow motion; the timeout before the first \
@@ -119,6 +119,12 @@ fn section(outcome: &Outcome, experiment: &Experiment) -> String {
     let (kernel, simulator) = (of(Witness::Kernel), of(Witness::Simulator));
     for shown in &experiment.show {
         text += &figure(experiment, shown, &kernel, &simulator, outcome);
+    }
+    if text.contains(INCOMPLETE) {
+        let _ = writeln!(
+            text,
+            "\\{INCOMPLETE} Not as it would be: a round was not complete in time and is left out, or this machine lost frames itself.\n"
+        );
     }
     for different in &experiment.differs {
         let _ = writeln!(text, "- Not as in the paper: {different}.");
@@ -146,7 +152,8 @@ fn figure(experiment: &Experiment, shown: &Shown, kernel: &Figures, simulator: &
         let _ = write!(text, "| {x} |");
         for name in &curves {
             for figures in [kernel, simulator] {
-                let _ = write!(text, " {} |", value(figures, &shown.metric, name, x, shown.decimals));
+                let mark = if incomplete(figures, name, x) { format!("\\{INCOMPLETE}") } else { String::new() };
+                let _ = write!(text, " {}{mark} |", value(figures, &shown.metric, name, x, shown.decimals));
             }
         }
         text.push('\n');
@@ -160,6 +167,20 @@ fn label(experiment: &Experiment, book: &Book, name: &str) -> String {
     let Some((setting, series)) = book.curve(name) else { return name.to_owned() };
     let others = experiment.curves.iter().any(|other| !other.starts_with(&format!("{}.", setting.name)));
     if others { format!("{} ({})", series.label, setting.name) } else { series.label.clone() }
+}
+
+/// Stands behind a figure of runs that were not whole.
+const INCOMPLETE: char = '*';
+
+/// Whether rounds were missing in the runs at an x of a curve, or the machine itself lost frames.
+fn incomplete(figures: &Figures, curve: &str, x: f64) -> bool {
+    let of = |column: &str| {
+        figures.curves.get(curve).is_some_and(|curve| {
+            let here = curve.xs.iter().zip(&curve.rows).filter(|(at, _)| **at == x);
+            here.flat_map(|(_, rows)| rows).any(|row| row.get(column).is_some_and(|count| *count > 0.0))
+        })
+    };
+    of("rounds_missing") || of("backlog_drops")
 }
 
 /// A mean at an x of a curve, and half the width of its interval; a dash where it was not measured.

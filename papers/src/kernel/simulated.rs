@@ -2,36 +2,27 @@
 
 use std::sync::atomic::AtomicBool;
 
-use ackgate_sim::scenario::Workload;
 use ackgate_sim::sweep::{Point as SweepPoint, run_all};
 
 use super::experiment::{Point, SEEDS};
 use crate::headlines::figures::Row;
 use crate::headlines::run::simulate;
 
-/// Least seeds of a point that has no rounds, and so takes as long with each as one of the others with all.
-const FEW: usize = 3;
-
-/// Runs a point with [`SEEDS`] seeds on all processors, each with a share of its rounds; one without rounds with as many seeds as it
-/// has runs, and three at least. Figures are as at the paper's rate.
+/// Runs a point with [`SEEDS`] seeds on all processors, each with a share of its rounds. Figures are as at the paper's rate.
 ///
 /// # Errors
 /// When a simulation fails or `stop` is set.
 pub fn simulated(point: &Point, stop: &AtomicBool) -> Result<Vec<Row>, ackgate_sim::Error> {
-    let count = match point.scenario.workload {
-        Workload::Rounds(_) => SEEDS,
-        _ => FEW.max(point.runs as usize),
-    };
     #[expect(clippy::cast_possible_truncation, reason = "ten")]
     let rounds = (point.rounds * point.runs).div_ceil(SEEDS as u32).max(1);
-    let seeds: Vec<SweepPoint> = (0..count)
+    let seeds: Vec<SweepPoint> = (0..SEEDS)
         .map(|index| {
             let mut scenario = point.scenario.clone();
             (scenario.seed, scenario.rounds) = (scenario.seed + index as u64, rounds);
             SweepPoint { index, values: Vec::new(), scenario, fingerprint: 0 }
         })
         .collect();
-    let mut rows = vec![Row::new(); count];
+    let mut rows = vec![Row::new(); SEEDS];
     let all: Vec<&SweepPoint> = seeds.iter().collect();
     run_all(
         &all,
