@@ -232,4 +232,11 @@ fn another_simulators_runs_are_judged_by_the_same_rules() {
     std::fs::write(&file, rows(&[(2, 900)]) + "{}\n").expect("it can be written");
     let told = Witnesses::read(&file).map_or_else(|error| error.to_string(), |_| "it was read".into());
     assert!(told.contains("witness.jsonl:11: is not a run"), "{told}");
+
+    std::fs::write(&file, rows(&[(2, 900)]) + &rows(&[(3, 900)])).expect("it can be written");
+    let books: Vec<Book> = judged_only(folder.path()).papers.into_iter().map(|paper| paper.book).collect();
+    let told = Witnesses::read(&file)
+        .and_then(|all| all.check(&books))
+        .map_or_else(|error| error.to_string(), |()| "all known".into());
+    assert!(told.contains("witness.jsonl:11: no headline looks at `star.none` at 3"), "{told}");
 }

@@ -87,6 +87,8 @@ fn report(options: &Options, extras: &Extras) -> anyhow::Result<()> {
     let begin = Instant::now();
     // Read first: a wrong file shows before hours of runs.
     let witnesses = extras.witness.as_deref().map(Witnesses::read).transpose().map_err(refused)?;
+    let books = Book::all()?;
+    witnesses.iter().try_for_each(|witnesses| witnesses.check(&books)).map_err(refused)?;
     let bar = progress(0);
     let stage = Mutex::new(String::new());
     let told = |what: &str, done: usize, all: usize| {
@@ -102,7 +104,7 @@ fn report(options: &Options, extras: &Extras) -> anyhow::Result<()> {
         }
         bar.set_position(done as u64);
     };
-    let mut outcomes = run::run(Book::all()?, options, &told).map_err(refused)?;
+    let mut outcomes = run::run(books, options, &told).map_err(refused)?;
     bar.finish_and_clear();
     if let Some(witnesses) = &witnesses {
         witnesses.testify(&mut outcomes)?;

@@ -110,6 +110,18 @@ pub enum HeadlineError {
         /// Why.
         error: std::io::Error,
     },
+    /// A run of another simulator that nothing asks for.
+    #[error(
+        "{place}: no headline looks at `{curve}` at {x}: take the line out, or run `bench/peers/run witness` again"
+    )]
+    Stray {
+        /// File and line.
+        place: String,
+        /// Its curve.
+        curve: String,
+        /// Its point.
+        x: f64,
+    },
     /// A file of another simulator's runs.
     #[error("{file}:{line}: is not a run as `bench/peers/run witness` writes it: {problem}")]
     Witness {

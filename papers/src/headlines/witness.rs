@@ -43,6 +43,9 @@ struct Line {
     x: f64,
     seed: u64,
     values: Row,
+    /// File and line that it stands in.
+    #[serde(skip)]
+    place: String,
 }
 
 impl Witnesses {
@@ -60,10 +63,24 @@ impl Witnesses {
                 line: i + 1,
                 problem: error.to_string(),
             };
-            let line: Line = serde_json::from_str(&text.map_err(file)?).map_err(wrong)?;
+            let mut line: Line = serde_json::from_str(&text.map_err(file)?).map_err(wrong)?;
+            line.place = format!("{}:{}", name(), i + 1);
             all.runs.entry(line.witness.clone()).or_default().push(line);
         }
         Ok(all)
+    }
+
+    /// Whether every run is of a point that a curve has.
+    ///
+    /// # Errors
+    /// When one is not, or a scenario is refused.
+    pub fn check(&self, books: &[Book]) -> Result<(), HeadlineError> {
+        for line in self.runs.values().flatten() {
+            for book in books.iter().filter(|book| book.paper == line.paper) {
+                line.is_asked_for(book)?;
+            }
+        }
+        Ok(())
     }
 
     /// Adds to every headline what the other simulators say of it: those that ran one of its curves.
@@ -86,6 +103,19 @@ impl Witnesses {
             }
         }
         Ok(())
+    }
+}
+
+impl Line {
+    fn is_asked_for(&self, book: &Book) -> Result<(), HeadlineError> {
+        let places = match book.curve(&self.curve) {
+            Some((setting, series)) => book.places(setting, series, None)?,
+            None => Vec::new(),
+        };
+        if places.iter().any(|place| (self.x - place.x).abs() < 1e-9) {
+            return Ok(());
+        }
+        Err(HeadlineError::Stray { place: self.place.clone(), curve: self.curve.clone(), x: self.x })
     }
 }
 
