@@ -16,11 +16,12 @@ pub(super) fn state(testbed: &Testbed) -> Result<Vec<String>, RowError> {
     let mut lines = receiver.inside(own).map_err(&failed)?.map_err(&failed)?;
     // A device that has gone has nothing on it.
     let there = lines.iter().any(|line| *line == format!("link {RECEIVER_DEVICE}"));
-    for arguments in [["qdisc", "show"], ["filter", "show"]] {
-        for side in ["", "ingress", "egress"] {
-            let device = [arguments.as_slice(), &["dev", RECEIVER_DEVICE]].concat();
-            let asked = if side.is_empty() { device } else { [device.as_slice(), &[side]].concat() };
-            let told = if there { tc(&receiver, &asked)? } else { String::new() };
+    for what in ["qdisc show dev", "filter show dev"] {
+        // Queueing disciplines have no sides; filters are asked for at each.
+        let sides: &[&str] = if what.starts_with("qdisc") { &[""] } else { &["", " ingress", " egress"] };
+        for side in sides {
+            let asked = format!("{what} {RECEIVER_DEVICE}{side}");
+            let told = if there { tc(&receiver, &asked.split(' ').collect::<Vec<_>>())? } else { String::new() };
             lines.extend(told.lines().map(|line| format!("tc: {line}")));
         }
     }
