@@ -8,8 +8,8 @@
 
 #include "flow.h"
 
-/* A path is long if it holds more than this part of the threshold, and at least so much: hosts' delays are in the RTTs of short ones. */
-#define LONG_PATH 2
+/* A path is long if it holds more than three quarters of the threshold, and at least so much. What shorter ones hold is covered by the
+ * budget, and in their RTTs is what stood in the queue. */
 #define LEAST_LONG_PATH (16 * FULL_FRAME)
 /* Round trips after which the least of them is believed: one alone may contain a pause of the sender. */
 #define SAMPLES 8
@@ -60,7 +60,7 @@ INLINE __u64 path_holds(WITH_CORE const struct flow *flow)
 /* What paths hold at most that are not long: it is covered by the budget. */
 INLINE __u64 short_path(CORE_ONLY)
 {
-	return max_u64(get64(&GATE->threshold) / LONG_PATH, LEAST_LONG_PATH);
+	return max_u64(get64(&GATE->threshold) / 4 * 3, LEAST_LONG_PATH);
 }
 
 /* So much if a path that holds it is long, else 0. */
