@@ -30,8 +30,8 @@
  * own, and of what is in flight over a longer one, the part that its own path is of that. That all together do not overfill the
  * buffer is, beyond that, what the shares of flows on long paths are for (credit.h). Without a known rate all paths count as short.
  *
- * What a long path holds must not come at once. What asks over one, and among many senders whatever lets one go on, leaves at the
- * link's rate, but for one threshold.
+ * What a long path holds must not come at once. What asks over one, and among many senders what grants more than ACKs clock, leaves at
+ * the link's rate, but for one threshold.
  */
 
 /* What the link carries, bytes per 2^20 ns; 0 when that is not known. */
@@ -154,8 +154,8 @@ INLINE bool may_burst(WITH_CORE const struct flow *flow)
 	return get64(&GATE->crowd) * flow_wire(flow, (__u64)SETTINGS->initial_window * get32(&flow->mss)) > get64(&GATE->threshold);
 }
 
-/* Whether what sets `wire` bytes in motion must keep the pace: on a long path what asks, and among many what is granted beyond the
- * bytes that it acknowledges. As much as has arrived keeps it by itself. */
+/* Whether what sets `wire` bytes in motion must keep the pace: on a long path what asks, and among many a grant of more than
+ * twice what it acknowledges. Slow start grows no faster (RFC 5681 section 3.1), and what has arrived clocks it. */
 INLINE bool paced(WITH_CORE const struct flow *flow, const struct outgoing *out, __u64 wire)
 {
 	bool asks = out->class == CLASS_REQUEST || out->class == CLASS_HANDSHAKE;
