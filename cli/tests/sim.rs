@@ -169,6 +169,21 @@ fn plots_and_series_are_written() {
 }
 
 #[test]
+fn an_ack_that_a_scheme_leaves_out_is_no_drop_of_a_series() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run.csv").to_str().unwrap().to_owned();
+    let file = scenario("incast-1g.toml");
+    let file = file.to_str().unwrap();
+    let words = ["run", file, "--set", "scheme=credit", "--set", "rounds=2", "--json", "--series", &path];
+    let report: serde_json::Value = serde_json::from_str(&told(&words)).unwrap();
+    let series = fs::read_to_string(path).unwrap();
+    let column = series.lines().next().unwrap().split(',').position(|name| name == "drops").unwrap();
+    let drops: u64 =
+        series.lines().skip(1).map(|row| row.split(',').nth(column).unwrap().parse::<u64>().unwrap()).sum();
+    assert_eq!(Some(drops), report["drops"].as_u64());
+}
+
+#[test]
 fn where_to_write_is_settled_before_anything_is_run() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();

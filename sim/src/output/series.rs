@@ -259,8 +259,11 @@ impl Observer for Series {
         }
     }
 
-    fn dropped(&mut self, now: Time, _at: Point, _packet: &Packet, _reason: DropReason) {
-        self.add(now, Count::Drops, 1);
+    fn dropped(&mut self, now: Time, _at: Point, _packet: &Packet, reason: DropReason) {
+        // An ACK that a scheme leaves out is lost nowhere.
+        if reason != DropReason::Scheme {
+            self.add(now, Count::Drops, 1);
+        }
     }
 
     fn queue(&mut self, now: Time, at: Point, bytes: u64, _packets: u32) {
