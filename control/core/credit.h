@@ -252,10 +252,10 @@ INLINE void price(WITH_CORE const struct flow *flow, const struct outgoing *out,
 				  struct trigger *trigger)
 {
 	__u32 received = any_flag(flow, FLOW_RECEIVED) ? get32(&flow->received) : out->ack;
-	__u64 credit = flow_wire(flow, ahead_of(to, received));
-	bool lowered = pipe_of(CORE flow) > 0 && !no_danger(CORE flow);
-	__u64 much = lowered ? flow_wire(flow, share(CORE flow)) : get64(&GATE->threshold) / TURNS;
+	__u64 credit = flow_wire(flow, ahead_of(to, received)), much = get64(&GATE->threshold) / TURNS;
 
+	if (credit > much && pipe_of(CORE flow) > 0 && !no_danger(CORE flow))
+		much = flow_wire(flow, share(CORE flow));
 	if (credit > much)
 		credit = max_u64(much, min_u64(credit, flow_wire(flow, 2ull * get32(&flow->window))));
 	trigger->wire = saturating_sub(credit, get32(&flow->owed));

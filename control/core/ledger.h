@@ -196,10 +196,12 @@ INLINE __u64 keeps_pace_at(WITH_CORE __u64 wire, __u64 now)
 /* Notes what leaves. Of what ACKs clock among many, no more than one threshold: the queue that it may stand in. */
 INLINE void note_pace(WITH_CORE const struct flow *flow, const struct outgoing *out, __u64 wire, __u64 now)
 {
-	__u64 before = ahead_of_link(CORE now), after = before + wire;
+	__u64 before, after;
 
 	if (wire == 0 || pipe_of(CORE flow) == 0)
 		return;
+	before = ahead_of_link(CORE now);
+	after = before + wire;
 	if (!paced(CORE flow, out, wire))
 		after = may_burst(CORE flow) ? max_u64(before, min_u64(after, get64(&GATE->threshold))) : before;
 	set64(&GATE->ahead, after);
