@@ -153,6 +153,9 @@ fn nginx_answers_in_rounds_and_beside_long_flows() {
     };
     assert_eq!((report.rounds, report.connections), (3, 6));
     assert!(report.goodput_mbps > 0.0 && report.answer_ms.p999 >= report.answer_ms.p50, "{report:?}");
+    let stalled = run_web(&WebConfig { bytes: 10_000_000, limit: Duration::from_millis(500), ..web }, &never).unwrap();
+    assert_eq!((stalled.rounds, stalled.rounds_asked), (0, 3));
+    assert_eq!((stalled.goodput_mbps, stalled.answer_ms.max), (0.0, 0.0), "{stalled:?}");
     let pages = Pages {
         spec: spec(),
         flows: 2,

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use ackgate_lab::machine::Machine;
-use ackgate_lab::reproduce::{ReproduceConfig, Step, reproduce};
+use ackgate_lab::reproduce::{ReproduceConfig, Reproduced, Step, reproduce};
 use ackgate_lab::testbed;
 use ackgate_papers::kernel::Plan;
 use ackgate_papers::kernel::outcome::{Outcome, Witness};
@@ -65,14 +65,14 @@ pub(super) fn run(args: &Reproduce) -> anyhow::Result<()> {
         program: args.guard_program.clone(),
     };
     let begin = Instant::now();
-    let outcome = reproduce(plan, &config, &stop, tell)?;
+    let Reproduced { outcome, others } = reproduce(plan, &config, &stop, tell)?;
     let machine = Machine::this();
     let how = Circumstances {
         command: args.command(),
         quick: args.quick,
         rate_mbps: args.rate as f64 / 1e6,
         machine: format!("Linux {}, {} processors", machine.kernel, machine.cpus),
-        others: outcome.others,
+        others,
         seconds: begin.elapsed().as_secs_f64(),
     };
     conclude(args, &outcome, &how)

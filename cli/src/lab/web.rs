@@ -122,7 +122,8 @@ fn figures(cell: &Cell) -> String {
         ackgate_lab::load::report::median(&cell.runs.iter().map(of).collect::<Vec<_>>())
     };
     let missing: u32 = cell.runs.iter().map(|run| run.rounds_asked - run.rounds).sum();
-    let mark = if missing > 0 { format!(" ({missing} rounds not in time)") } else { String::new() };
+    let asked: u32 = cell.runs.iter().map(|run| run.rounds_asked).sum();
+    let mark = if missing > 0 { format!(" ({missing} of {asked} rounds not in time)") } else { String::new() };
     format!(
         " {:.0}{mark} | {:.0} / {:.0} / {:.0} | {:.0} / {:.0} |",
         median(&|run| run.goodput_mbps),

@@ -54,6 +54,15 @@ pub enum Step<'a> {
     Vain(&'a Point, &'a str),
 }
 
+/// What came of it.
+#[derive(Debug)]
+pub struct Reproduced {
+    /// What was measured.
+    pub outcome: Outcome,
+    /// Largest share of the processors' time that other programs took at any look between experiments, 0 to 1.
+    pub others: f64,
+}
+
 /// Why there is no report.
 #[derive(Debug, Error)]
 pub enum ReproduceError {
@@ -119,9 +128,9 @@ pub fn reproduce(
     config: &ReproduceConfig,
     stop: &AtomicBool,
     mut tell: impl FnMut(Step<'_>),
-) -> Result<Outcome, ReproduceError> {
+) -> Result<Reproduced, ReproduceError> {
     let experiments = plan.experiments.clone();
-    let mut outcome = Outcome::new(plan);
+    let (mut outcome, mut others) = (Outcome::new(plan), 0.0_f64);
     let mut bench = Bench { config, stop, standing: None };
     let chosen = || experiments.iter().filter(|experiment| !(config.quick && experiment.slow));
     for experiment in chosen() {
@@ -131,7 +140,7 @@ pub fn reproduce(
         }
     }
     for experiment in chosen() {
-        outcome.others = outcome.others.max(busy()?);
+        others = others.max(busy()?);
         let points = outcome.plan.points(experiment, config.quick, config.rate)?;
         let mut rows: Vec<Vec<Row>> = vec![Vec::new(); points.len()];
         // Runs of several curves take turns, so that what the machine does meanwhile falls on all of them.
@@ -158,7 +167,7 @@ pub fn reproduce(
             }
         }
     }
-    Ok(outcome)
+    Ok(Reproduced { outcome, others })
 }
 
 /// Share of the processors' time that other programs take now, 0 to 1.

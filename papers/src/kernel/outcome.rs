@@ -31,8 +31,6 @@ impl Witness {
 pub struct Outcome {
     /// What was to be run.
     pub plan: Plan,
-    /// Largest share of the processors' time that other programs took, as far as was looked, 0 to 1.
-    pub others: f64,
     kernel: Figures,
     simulator: Figures,
 }
@@ -63,7 +61,7 @@ impl Outcome {
     /// Nothing yet.
     #[must_use]
     pub fn new(plan: Plan) -> Self {
-        Self { plan, others: 0.0, kernel: Figures::default(), simulator: Figures::default() }
+        Self { plan, kernel: Figures::default(), simulator: Figures::default() }
     }
 
     /// The figures of a witness.

@@ -189,7 +189,7 @@ fn value(figures: &Figures, metric: &str, curve: &str, x: f64, decimals: usize) 
     let measured = Formula::parse(&format!("{metric}({curve}, {x})")).ok().filter(|_| known);
     let Some(measured) = measured.map(|formula| figures.measure(&formula, &[x])[0]) else { return "–".into() };
     if measured.seeds == 0 {
-        return "none in time".into();
+        return "none".into();
     }
     let half = (measured.interval.high - measured.interval.low) / 2.0;
     match (measured.value.is_nan(), half.is_finite() && half > 0.0) {
@@ -229,4 +229,36 @@ fn points(xs: &[f64], rows: &[Vec<Arc<Row>>]) -> Value {
         json!({ "x": x, "seeds": rows })
     });
     each.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::experiment::Plan;
+    use super::*;
+
+    #[test]
+    fn a_point_without_rows_says_none_and_one_with_rounds_missing_is_marked() {
+        let mut outcome = Outcome::new(Plan::all().unwrap_or_else(|error| panic!("{error}")));
+        let experiment =
+            outcome.plan.experiments.iter().find(|one| one.id == "PAC-F7").cloned().unwrap_or_else(|| panic!("PAC-F7"));
+        let points = outcome.plan.points(&experiment, false, 200_000_000).unwrap_or_else(|error| panic!("{error}"));
+        let curve = &points[0].curve;
+        let of: Vec<_> = points.iter().filter(|point| point.curve == *curve).take(3).collect();
+        let rows = |missing: f64| {
+            let row =
+                [("round_goodput_mbps", 777.0), ("goodput_mbps", 777.0), ("rounds", 9.0), ("rounds_missing", missing)];
+            vec![row.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect::<Row>(); 10]
+        };
+        outcome.add(Witness::Kernel, of[0], rows(0.0));
+        outcome.add(Witness::Kernel, of[1], rows(1.0));
+        outcome.add(Witness::Kernel, of[2], Vec::new());
+        let text = tables(&outcome);
+        let cell = |x: f64| {
+            let line = text.lines().find(|line| line.starts_with(&format!("| {x} |")) && line.contains("777"));
+            line.map(|line| line.split('|').nth(2).unwrap_or_default().trim().to_owned())
+        };
+        assert_eq!(cell(of[0].x).as_deref(), Some("777"));
+        assert_eq!(cell(of[1].x).as_deref(), Some("777\\*"));
+        assert!(text.contains("| none |"), "{text}");
+    }
 }
