@@ -61,14 +61,20 @@
 /* Least unacknowledged segments of an undisturbed stream with which an ACK goes out; two after loss or marks, as with delayed
  * ACKs (RFC 5681 section 4.2). */
 #define MOST_LEFT_OUT 4
-/* A turn of all flows takes no more than this, ns, nor than a short timer of our own TCP allows. */
-#define LONGEST_TURN 50000000ull
-/* Until the link has shown what it carries, a turn takes no more than this many budgets. */
+/* A turn of all flows takes no more than this part of the longest hold, nor than a short timer of our own TCP allows. */
+#define HOLD_OF_TURNS 3
+/* Where the link's rate is not known, a turn takes no more than this many budgets, until the link has shown that it carries more. */
 #define BUDGETS_PER_TURN 64
+
+/* The longest turn, ns. */
+INLINE __u64 longest_turn(CORE_ONLY)
+{
+	return SETTINGS->max_hold / HOLD_OF_TURNS;
+}
 
 INLINE bool timer_is_short(CORE_ONLY)
 {
-	return below_timer(LONGEST_TURN, own_timer(CORE_ALONE)) < LONGEST_TURN;
+	return below_timer(longest_turn(CORE_ALONE), own_timer(CORE_ALONE)) < longest_turn(CORE_ALONE);
 }
 
 /* Segments of a grant: in pairs where a sender's timer does not wait for the delayed ACK of an odd one. */
@@ -80,9 +86,13 @@ INLINE __u64 in_pairs(WITH_CORE __u64 segments)
 /* Wire bytes that a turn of all flows may take. With a short timer half of it: a small budget does not fill the link between turns. */
 INLINE __u64 turn(CORE_ONLY)
 {
+	__u64 threshold = get64(&GATE->threshold), rate = link_rate(CORE_ALONE);
+
 	if (timer_is_short(CORE_ALONE))
-		return max_u64(get64(&GATE->threshold), link_rate(CORE_ALONE) * (own_timer(CORE_ALONE) / 2) >> 20);
-	return max_u64(get64(&GATE->threshold) * BUDGETS_PER_TURN, get64(&GATE->smooth_bandwidth) * LONGEST_TURN >> 20);
+		return max_u64(threshold, rate * (own_timer(CORE_ALONE) / 2) >> 20);
+	if (rate > 0)
+		return max_u64(threshold, rate * longest_turn(CORE_ALONE) >> 20);
+	return max_u64(threshold * BUDGETS_PER_TURN, get64(&GATE->smooth_bandwidth) * longest_turn(CORE_ALONE) >> 20);
 }
 
 /* Whether all active flows can send side by side: nobody waits, and no ACK needs a copy. */
@@ -157,7 +167,7 @@ INLINE bool beyond_timers(WITH_CORE const struct flow *flow)
 	if (SETTINGS->credit)
 		return get64(&GATE->crowd) * flow_wire(flow, LEAST_SEGMENTS * get32(&flow->mss)) > BEYOND_TIMERS * turn(CORE_ALONE);
 	waits = get64(&GATE->crowd) * flow_wire(flow, get32(&flow->window));
-	return waits > get64(&GATE->threshold) && waits > link_rate(CORE_ALONE) * below_timer(LONGEST_TURN, own_timer(CORE_ALONE)) >> 20;
+	return waits > get64(&GATE->threshold) && waits > link_rate(CORE_ALONE) * below_timer(longest_turn(CORE_ALONE), own_timer(CORE_ALONE)) >> 20;
 }
 
 /* Whether all that active flows could send at once fits, or nothing can be done: then nothing is lowered. Nor is it for one flow

@@ -178,6 +178,12 @@ INLINE void note_flight(struct flow *flow, __u32 end)
 	}
 }
 
+INLINE void count_loss(CORE_ONLY)
+{
+	add64(&GATE->lost, 1);
+	add64(&GATE->belied, 1);
+}
+
 SUBPROGRAM int receive(WITH_CORE struct flow *flow, const struct segment *segment, __u64 now)
 {
 	__u32 wire, frame, end;
@@ -220,6 +226,8 @@ SUBPROGRAM int receive(WITH_CORE struct flow *flow, const struct segment *segmen
 			else
 				raise_flags(flow, FLOW_PUSHES_MIDWAY);
 		}
+		if (withdraw(flow, FLOW_FORGIVEN))
+			add64(&GATE->belied, 1);
 		add64(&flow->size, any_flag(flow, FLOW_RECEIVED) ? ahead_of(end, get32(&flow->received)) : segment->payload);
 		set32(&flow->received, end);
 		raise_flags(flow, FLOW_RECEIVED);
@@ -241,7 +249,7 @@ SUBPROGRAM int receive(WITH_CORE struct flow *flow, const struct segment *segmen
 		}
 	} else {
 		if (any_flag(flow, FLOW_RECOVERING) && (__u32)((__u32)now - get32(&flow->hole_since)) >= SETTINGS->min_interval)
-			add64(&GATE->lost, 1);
+			count_loss(CORE_ALONE);
 		if (get32(&flow->held) > 0 && seq_distance(end, get32(&flow->ack_high)) <= 0 &&
 		    seq_distance(end, get32(&flow->released_ack)) > 0) {
 			/* A tail loss probe repeats the last segment (RFC 8985), a timeout the first. */

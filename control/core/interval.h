@@ -11,8 +11,10 @@
 
 /* So many SYNs, one right after the other, are a burst. */
 #define SYN_BURST 4
-/* How often the memory of a crowd fades by an eighth, ns. */
-#define CROWD_STEP 100000000ull
+/* A given rate is not believed to be more than so many times too much. */
+#define MOST_TOO_MUCH 64
+/* How often is looked back, ns: then the memory of a crowd fades by an eighth. */
+#define STEP 100000000ull
 
 INLINE __u64 bandwidth(__u64 bytes, __u64 elapsed)
 {
@@ -39,27 +41,67 @@ INLINE void correct(WITH_CORE __u64 now_bandwidth, __u64 usual, __u64 marked, __
 	}
 }
 
-INLINE void forget_crowd(WITH_CORE __u64 now)
+/*
+ * The rate that was given, or that the interface says, may be more than the link carries: a veth says 10 Gb/s on any host, and a
+ * virtual machine may have a part of its port. Then paths look longer than they are, debts are voided while what they are for still
+ * stands in the queue, and the buffer overflows. Losses among many flows, and data that comes when its debt has been voided, belie the rate:
+ * from then on it is what arrives at most, and a quarter more. Where that is too little, for the link was not filled, it grows with
+ * what arrives.
+ */
+INLINE __u64 shown_rate(CORE_ONLY)
 {
-	__u64 elapsed = since(now, get64(&GATE->crowd_since)), crowd = get64(&GATE->crowd);
+	__u64 peak = get64(&GATE->peak), given = link_given(CORE_ALONE), carries = max_u64(peak + peak / 4, given / MOST_TOO_MUCH);
 
-	if (elapsed < CROWD_STEP)
-		return;
-	crowd = elapsed >= 10 * CROWD_STEP ? 0 : saturating_sub(crowd, max_u64(crowd / 8, 1));
-	set64(&GATE->crowd, max_u64(crowd, get64(&GATE->engaged)));
-	set64(&GATE->crowd_since, now);
+	return carries < given ? carries : 0;
 }
 
-/* The time in ns that a full threshold takes to arrive; 0 when the link's rate is not known. */
-INLINE __u64 drain(CORE_ONLY)
+INLINE void measure_link(WITH_CORE __u64 arrives)
 {
-	return SETTINGS->rate_mbps == 0 ? 0 : get64(&GATE->threshold) * 8000 / SETTINGS->rate_mbps;
+	__u64 carries = get64(&GATE->carries), shown;
+
+	set64(&GATE->peak, max_u64(get64(&GATE->peak), min_u64(arrives, get64(&GATE->bandwidth_before))));
+	set64(&GATE->bandwidth_before, arrives);
+	shown = shown_rate(CORE_ALONE);
+	if (carries > 0 && (shown == 0 || shown > carries))
+		set64(&GATE->carries, shown);
+}
+
+INLINE void judge_link(CORE_ONLY)
+{
+	__u64 belied = get64(&GATE->belied), peak = get64(&GATE->peak), before = get64(&GATE->peak_before);
+
+	/* As long as more and more arrives, the link has not shown what it carries. */
+	if (belied != get64(&GATE->belied_before) && get64(&GATE->crowd) > 1 && peak <= before + before / 4)
+		set64(&GATE->carries, shown_rate(CORE_ALONE));
+	set64(&GATE->belied_before, belied);
+	peak = peak / 64 * 63;
+	set64(&GATE->peak, peak);
+	set64(&GATE->peak_before, peak);
+}
+
+/* Every tenth of a second: what the crowd was fades, and what was seen meanwhile is judged. */
+INLINE void look_back(WITH_CORE __u64 now)
+{
+	__u64 elapsed = since(now, get64(&GATE->looked_back)), crowd = get64(&GATE->crowd);
+
+	if (elapsed < STEP)
+		return;
+	judge_link(CORE_ALONE);
+	crowd = elapsed >= 10 * STEP ? 0 : saturating_sub(crowd, max_u64(crowd / 8, 1));
+	set64(&GATE->crowd, max_u64(crowd, get64(&GATE->engaged)));
+	set64(&GATE->looked_back, now);
+}
+
+/* The time in ns that a full threshold takes to arrive at a rate; 0 when that is not known. */
+INLINE __u64 drain(WITH_CORE __u64 rate)
+{
+	return rate == 0 ? 0 : (get64(&GATE->threshold) << 20) / rate;
 }
 
 /* The longest pause in ns within one response. */
 INLINE __u64 longest_pause(WITH_CORE const struct flow *flow)
 {
-	return max_u64(max_u64(SETTINGS->silence, 2ull * get32(&flow->rtt)), 2 * drain(CORE_ALONE));
+	return max_u64(max_u64(SETTINGS->silence, 2ull * get32(&flow->rtt)), 2 * drain(CORE link_rate(CORE_ALONE)));
 }
 
 /* Once per control interval: kept out of line, away from the path of every packet. */
@@ -68,7 +110,7 @@ SUBPROGRAM int end_interval(WITH_CORE __u64 elapsed, __u64 now)
 	__u64 bytes, frames, marked, charged, charged_before, now_bandwidth, usual, owed, written_off;
 	bool held;
 
-	forget_crowd(CORE now);
+	look_back(CORE now);
 	balance(CORE_ALONE);
 	bytes = take64(&GATE->interval_bytes);
 	frames = take64(&GATE->interval_frames);
@@ -86,6 +128,7 @@ SUBPROGRAM int end_interval(WITH_CORE __u64 elapsed, __u64 now)
 	if (held && !SETTINGS->credit && now_bandwidth * 1000 <= usual * SETTINGS->lambda_permille)
 		correct(CORE now_bandwidth, usual, marked, frames, charged + charged_before);
 	set64(&GATE->smooth_bandwidth, smooth(usual, now_bandwidth));
+	measure_link(CORE now_bandwidth);
 	set64(&GATE->smooth_in_flight, smooth(get64(&GATE->smooth_in_flight), in_flight(CORE_ALONE)));
 	owed = get64(&GATE->owed);
 	written_off = get64(&GATE->written_off);
@@ -106,7 +149,7 @@ INLINE void roll(WITH_CORE __u64 now)
 	if (elapsed < max_u64(get64(&GATE->interval), SETTINGS->min_interval) ||
 	    !replace64(&GATE->interval_start, start, now))
 		return;
-	set64(&GATE->interval, get64(&GATE->mean_rtt) + drain(CORE_ALONE));
+	set64(&GATE->interval, get64(&GATE->mean_rtt) + drain(CORE link_given(CORE_ALONE)));
 	end_interval(CORE elapsed, now);
 }
 

@@ -97,7 +97,7 @@ void ackgate_roll(STATE, __u64 now)
 
 __u64 ackgate_drain(STATE)
 {
-	return drain(CORE_ALONE);
+	return drain(CORE link_rate(CORE_ALONE));
 }
 
 bool ackgate_syns_are_arriving(STATE, __u64 now)
@@ -118,6 +118,11 @@ bool ackgate_governs(STATE, const struct flow *flow)
 bool ackgate_at_edge(STATE, const struct flow *flow)
 {
 	return at_edge(flow);
+}
+
+__u64 ackgate_link_rate(STATE)
+{
+	return link_rate(CORE_ALONE);
 }
 
 __u64 ackgate_in_flight(STATE)

@@ -151,6 +151,7 @@ SUBPROGRAM int charge(WITH_CORE struct flow *flow, const struct outgoing *out, c
 	if (trigger->wire > 0) {
 		engage(CORE flow);
 		owe(CORE flow, trigger->wire);
+		lower_flags(flow, FLOW_FORGIVEN);
 		set64(&flow->last_active, now);
 		raise_flags(flow, FLOW_AWAITED | (out->class == CLASS_REQUEST ? FLOW_ASKED : 0));
 	}

@@ -120,6 +120,8 @@ INLINE bool void_if_silent(WITH_CORE struct flow *flow, __u64 now)
 	 * and is silent because of the others. */
 	if (!SETTINGS->credit && fills_the_gate && get32(&flow->held) > 0 && !(flags & FLOW_ASKED))
 		raise_flags(flow, FLOW_AVOIDANCE);
+	if (owed > 0 && !(flags & FLOW_ASKED))
+		raise_flags(flow, FLOW_FORGIVEN);
 	void_debt(CORE flow);
 	if (get32(&flow->held) == 0)
 		disengage(CORE flow);

@@ -79,6 +79,8 @@ enum hold_what {
 #define FLOW_REPEATS (1u << 25)
 /* What our TCP sent last carried ECN-Echo. */
 #define FLOW_ECHOES (1u << 27)
+/* What the flow owed was voided because it was silent. */
+#define FLOW_FORGIVEN (1u << 28)
 /* The entry belongs to a connection that has been seen. */
 #define FLOW_KNOWN (1u << 0)
 /* The sender is in congestion avoidance (PAC §III-C); in slow start otherwise. */
@@ -211,6 +213,18 @@ struct gate {
 	__u64 charged_before;
 	/* BW_S of Eq. 6, in bytes per 2^20 ns. */
 	__u64 smooth_bandwidth;
+	/* What arrived in the interval before, likewise. */
+	__u64 bandwidth_before;
+	/* What arrived at most of late in two intervals, one right after the other, likewise: a host may stall and then catch up. */
+	__u64 peak;
+	/* That, when was last looked back. */
+	__u64 peak_before;
+	/* What the link has shown to carry, likewise; 0 while nothing speaks against the rate that was given. */
+	__u64 carries;
+	/* Segments that were lost, or came after what their flows owed had been voided. */
+	__u64 belied;
+	/* That, up to when was last looked back. */
+	__u64 belied_before;
 	/* in_flight_S of Eq. 6, in bytes. */
 	__u64 smooth_in_flight;
 	/* Connections whose handshake is under way. */
@@ -219,8 +233,8 @@ struct gate {
 	__u64 engaged;
 	/* Most flows that were engaged at once of late: what turns are reckoned with (see crate::credit). */
 	__u64 crowd;
-	/* When crowd was last let fall, ns. */
-	__u64 crowd_since;
+	/* When crowd was last let fall, and the link's rate judged, ns. */
+	__u64 looked_back;
 	/* Smoothed time from a request to the first data of its response, ns. */
 	__u64 response_delay;
 	/* Payload of the response that was last seen to be complete, whosever it was; 0 when there was none. */

@@ -77,6 +77,7 @@ unsafe extern "C" {
     safe fn ackgate_settled_at(settings: &Settings, gate: &Gate) -> u64;
     safe fn ackgate_governs(settings: &Settings, gate: &Gate, flow: &Flow) -> bool;
     safe fn ackgate_at_edge(settings: &Settings, gate: &Gate, flow: &Flow) -> bool;
+    safe fn ackgate_link_rate(settings: &Settings, gate: &Gate) -> u64;
     safe fn ackgate_in_flight(settings: &Settings, gate: &Gate) -> u64;
     safe fn ackgate_admits(settings: &Settings, gate: &Gate, trigger: u64, holds: u64) -> bool;
     safe fn ackgate_keeps_pace(
@@ -451,6 +452,12 @@ pub fn governs(rules: &Rules, gate: &Gate, flow: &Flow) -> bool {
 #[must_use]
 pub fn at_edge(rules: &Rules, gate: &Gate, flow: &Flow) -> bool {
     ackgate_at_edge(&rules.settings, gate, flow)
+}
+
+/// What the link is reckoned with, in bytes per second: as given, or less where it has shown to carry less; 0 when it is not known.
+#[must_use]
+pub fn link_rate(rules: &Rules, gate: &Gate) -> u64 {
+    (ackgate_link_rate(&rules.settings, gate) * 1_000_000_000) >> 20
 }
 
 /// Bytes that released ACKs have triggered and that have not arrived (PAC §III-C).

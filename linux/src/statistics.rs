@@ -50,6 +50,8 @@ statistics! {
     Gauge in_flight,
     /// Wire bytes that may be in flight.
     Gauge threshold,
+    /// What the link is reckoned with, in Mb/s: its rate as given, or less where it has shown to carry less; 0 when it is not known.
+    Gauge link_mbps,
     /// Frames held now.
     Gauge held,
     /// Frames released after having been held, for whatever reason.

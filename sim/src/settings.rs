@@ -27,7 +27,7 @@ pub fn pac(scenario: &Scenario) -> pac::Config {
     let mut config = pac::Config::of(guard(scenario.scheme), buffer);
     config.thin_acks &= parameters.thin_acks;
     config.auto = parameters.auto;
-    config.rate_mbps = scenario.network.rate.0 / 1_000_000;
+    config.rate_mbps = parameters.rate.unwrap_or(scenario.network.rate).0 / 1_000_000;
     config.max_hold = parameters.max_hold.unwrap_or(config.max_hold);
     config.own_timer = scenario.tcp.rto_min;
     config.initial_window = parameters.initial_window.unwrap_or(scenario.tcp.initial_window);

@@ -354,6 +354,46 @@ fn long_flows_fill_the_link_whatever_their_path_holds() {
     }
 }
 
+/// Six rounds on kept connections behind a port of this rate, 96 KB.
+fn port(rate: &str, guard: &str, senders: u32) -> Report {
+    report(&format!(
+        r#"
+scheme = "credit"
+senders = {senders}
+rounds = 6
+time_limit = "120s"
+network = {{ rate = "{rate}", rtt = "120us" }}
+switch.buffer = "96KB"
+tcp = {{ cc = "cubic", sack = true, timestamps = true, initial_window = 10 }}
+workload = {{ kind = "rounds", volume = "64KB", connections = "persistent", direction = "pull" }}
+{guard}
+"#
+    ))
+}
+
+#[test]
+fn a_turn_of_all_senders_is_as_short_as_a_hold_also_behind_a_slow_port() {
+    for (rate, senders, framing) in
+        [("50mbit", 64, 47.0), ("50mbit", 400, 47.0), ("100mbit", 400, 94.0), ("200mbit", 400, 188.0)]
+    {
+        let report = port(rate, "", senders);
+        let seen = report.goodput_mbps;
+        assert!(
+            report.rto_timeouts == 0 && report.drops == 0 && seen > 0.97 * framing,
+            "{rate}, {senders}: {seen} Mb/s"
+        );
+    }
+}
+
+#[test]
+fn a_rate_that_the_link_does_not_carry_costs_some_rounds_and_no_more() {
+    for (rate, senders, told) in [("1gbit", 64, "10gbit"), ("200mbit", 64, "10gbit"), ("200mbit", 400, "10gbit")] {
+        let report = port(rate, &format!("pac.rate = \"{told}\""), senders);
+        let (bad, seen) = (report.rounds_with_timeout, report.goodput_mbps);
+        assert!(bad <= 2, "{rate} as {told}, {senders}: {bad} rounds with timeouts, {seen} Mb/s");
+    }
+}
+
 #[test]
 fn hwatch_keeps_short_flows_from_timing_out() {
     // HWatch §V: with 100 sources no short flow takes more than tens of milliseconds, DCTCP's do; long flows keep theirs.

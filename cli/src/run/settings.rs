@@ -171,7 +171,7 @@ pub(super) struct Settings {
 
     /// Rate of that port, for example 1gbit: tells how long bytes may still be queued there before they count as lost.
     /// Without it: the rate of the interface's link, where there is one.
-    #[arg(long, value_name = "RATE", value_parser = parse_rate)]
+    #[arg(long, value_name = "RATE", value_parser = parse_rate, overrides_with = "rate")]
     pub(super) rate: Option<u64>,
 
     /// Leave no ACK out. Exact credit does not send those that the next one makes superfluous.

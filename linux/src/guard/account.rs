@@ -120,7 +120,7 @@ impl Guard {
             forced: stats.forced,
             held_for: self.held_for,
             bytes: gate.bytes.get(),
-            link: self.options.pac.rate_mbps * 125_000,
+            link: decision::link_rate(&self.rules, gate),
         }
     }
 
@@ -151,6 +151,7 @@ impl Guard {
             senders: sweep::active(shared, sys::now(), ACTIVE),
             in_flight: decision::in_flight(&self.rules, gate),
             threshold: gate.threshold.get(),
+            link_mbps: (decision::link_rate(&self.rules, gate) + 62_500) / 125_000,
             held: gate.held.get(),
             released: all_released(&stats),
             forced: stats.forced,

@@ -487,6 +487,7 @@ fn pac(scenario: &Scenario) -> Checked {
     number("pac.lambda", pac.lambda)?;
     whole("pac.levels", pac.levels)?;
     whole("pac.demote_at", pac.demote_at)?;
+    pac.rate.map_or(Ok(()), |told| rate("pac.rate", told))?;
     pac.max_hold.map_or(Ok(()), |hold| span("pac.max_hold", hold))?;
     pac.initial_window.map_or(Ok(()), |segments| whole("pac.initial_window", segments))?;
     if pac.rtt == RttSource::Timestamps && !scenario.tcp.timestamps {

@@ -116,6 +116,7 @@ const RANGES: &[(&str, Range)] = &[
     ("pac.lambda", Inside(0.0, 1.0)),
     ("pac.levels", Whole(1, 8)),
     ("pac.demote_at", Bytes(1, 1_000_000_000_000)),
+    ("pac.rate", RATE),
     ("pac.max_hold", Time(Span::micros(100), Span::secs(10))),
     ("pac.initial_window", Whole(1, 1_000)),
     ("ictcp.rate", Said("1mbit up")),

@@ -102,7 +102,10 @@ pub struct Pac {
     /// Flow size at which a flow's ACKs move one level down (PAC Table I).
     #[serde(deserialize_with = "human::bytes")]
     pub demote_at: u64,
-    /// Longest time that an ACK is held; 150 ms for PAC and 100 ms for exact credit when absent.
+    /// Rate of the link that the guard is told; the receiver's when absent. An interface may say more than what lies behind it carries.
+    #[serde(deserialize_with = "human::some_rate")]
+    pub rate: Option<Rate>,
+    /// Longest time that an ACK is held; 150 ms when absent.
     #[serde(deserialize_with = "human::some_span")]
     pub max_hold: Option<Span>,
     /// Where the receiver learns the flows' RTT from (PAC §IV-A).
@@ -122,6 +125,7 @@ impl Default for Pac {
             lambda: 0.8,
             levels: 2,
             demote_at: 20_000,
+            rate: None,
             max_hold: None,
             rtt: RttSource::Handshake,
             auto: false,

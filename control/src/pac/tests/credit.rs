@@ -264,7 +264,7 @@ fn the_last_flows_of_a_crowd_get_no_larger_grants_than_the_first() {
     let mut host = guard();
     host.connect(0);
     host.pac.state.gate.crowd.set(1000);
-    host.pac.state.gate.crowd_since.set(host.now.0);
+    host.pac.state.gate.looked_back.set(host.now.0);
     host.send(0, request(1));
     // A turn of a thousand flows may take 64 budgets.
     let share = (BUDGET / (1000 / 64) * u64::from(MSS) / FRAME) as u32 / MSS * MSS;
@@ -282,7 +282,7 @@ fn in_a_crowd_a_response_ends_with_the_window_closed() {
         host.pac.state.gate.offered.set(1 << 20);
         host.connect(0);
         host.pac.state.gate.crowd.set(crowd);
-        host.pac.state.gate.crowd_since.set(host.now.0);
+        host.pac.state.gate.looked_back.set(host.now.0);
         host.pac.state.flows[0].last_response.set(5 * MSS);
         host.send(0, request(1));
         host.respond(0, 1, 5);

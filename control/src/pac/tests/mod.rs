@@ -197,6 +197,7 @@ mod charges;
 mod credit;
 mod evidence;
 mod holding;
+mod link;
 mod paths;
 mod properties;
 mod standby;

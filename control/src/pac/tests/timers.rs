@@ -124,7 +124,7 @@ fn where_timers_fire_before_everybody_has_had_a_turn_all_is_left_to_tcp() {
         host.connect(0);
         // As many flows were active of late, and what TCP offers them does not fit.
         host.pac.state.gate.crowd.set(crowd);
-        host.pac.state.gate.crowd_since.set(host.now.0);
+        host.pac.state.gate.looked_back.set(host.now.0);
         host.pac.state.gate.offered.set(1 << 24);
         let before = host.pac.gate().rewritten.get();
         let asked = host.send(0, request(1));
@@ -175,7 +175,7 @@ fn where_timers_are_shorter_than_delayed_acks_grants_come_in_pairs_of_segments()
         let mut grants = vec![];
         for crowd in 17..40 {
             host.pac.state.gate.crowd.set(crowd);
-            host.pac.state.gate.crowd_since.set(host.now.0);
+            host.pac.state.gate.looked_back.set(host.now.0);
             host.pac.state.gate.offered.set(1 << 24);
             let flow = crowd as usize % 24;
             host.send(flow as u32, request(1));
