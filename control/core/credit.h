@@ -61,15 +61,15 @@
 /* Least unacknowledged segments of an undisturbed stream with which an ACK goes out; two after loss or marks, as with delayed
  * ACKs (RFC 5681 section 4.2). */
 #define MOST_LEFT_OUT 4
-/* A turn of all flows takes no more than this part of the longest hold, nor than a short timer of our own TCP allows. */
-#define HOLD_OF_TURNS 3
+/* So many turns of all flows fit into the longest hold; with a short timer of our own TCP, into less. */
+#define TURNS_PER_HOLD 3
 /* Where the link's rate is not known, a turn takes no more than this many budgets, until the link has shown that it carries more. */
 #define BUDGETS_PER_TURN 64
 
 /* The longest turn, ns. */
 INLINE __u64 longest_turn(CORE_ONLY)
 {
-	return SETTINGS->max_hold / HOLD_OF_TURNS;
+	return SETTINGS->max_hold / TURNS_PER_HOLD;
 }
 
 INLINE bool timer_is_short(CORE_ONLY)

@@ -14,7 +14,7 @@
 /* A given rate is not believed to be more than so many times too much. */
 #define MOST_TOO_MUCH 64
 /* How often is looked back, ns: then the memory of a crowd fades by an eighth. */
-#define STEP 100000000ull
+#define LOOK_BACK 100000000ull
 
 INLINE __u64 bandwidth(__u64 bytes, __u64 elapsed)
 {
@@ -44,9 +44,9 @@ INLINE void correct(WITH_CORE __u64 now_bandwidth, __u64 usual, __u64 marked, __
 /*
  * The rate that was given, or that the interface says, may be more than the link carries: a veth says 10 Gb/s on any host, and a
  * virtual machine may have a part of its port. Then paths look longer than they are, debts are voided while what they are for still
- * stands in the queue, and the buffer overflows. Losses among many flows, and data that comes when its debt has been voided, belie the rate:
- * from then on it is what arrives at most, and a quarter more. Where that is too little, for the link was not filled, it grows with
- * what arrives.
+ * stands in the queue, and the buffer overflows. Losses among many flows, and data that comes when its debt has been voided, belie
+ * the rate: from then on it is what arrives at most, and a quarter more. Where that is too little, for the link was not filled, it
+ * grows with what arrives.
  */
 INLINE __u64 shown_rate(CORE_ONLY)
 {
@@ -84,10 +84,10 @@ INLINE void look_back(WITH_CORE __u64 now)
 {
 	__u64 elapsed = since(now, get64(&GATE->looked_back)), crowd = get64(&GATE->crowd);
 
-	if (elapsed < STEP)
+	if (elapsed < LOOK_BACK)
 		return;
 	judge_link(CORE_ALONE);
-	crowd = elapsed >= 10 * STEP ? 0 : saturating_sub(crowd, max_u64(crowd / 8, 1));
+	crowd = elapsed >= 10 * LOOK_BACK ? 0 : saturating_sub(crowd, max_u64(crowd / 8, 1));
 	set64(&GATE->crowd, max_u64(crowd, get64(&GATE->engaged)));
 	set64(&GATE->looked_back, now);
 }
