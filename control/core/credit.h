@@ -63,7 +63,7 @@
 #define MOST_LEFT_OUT 4
 /* So many turns of all flows fit into the longest hold; with a short timer of our own TCP, into less. */
 #define TURNS_PER_HOLD 3
-/* Where the link's rate is not known, a turn takes no more than this many budgets, until the link has shown that it carries more. */
+/* Until the link has shown that it carries more, a turn takes no more than this many budgets. */
 #define BUDGETS_PER_TURN 64
 
 /* The longest turn, ns. */
@@ -86,13 +86,12 @@ INLINE __u64 in_pairs(WITH_CORE __u64 segments)
 /* Wire bytes that a turn of all flows may take. With a short timer half of it: a small budget does not fill the link between turns. */
 INLINE __u64 turn(CORE_ONLY)
 {
-	__u64 threshold = get64(&GATE->threshold), rate = link_rate(CORE_ALONE);
+	__u64 threshold = get64(&GATE->threshold), rate = link_rate(CORE_ALONE), shown;
 
 	if (timer_is_short(CORE_ALONE))
 		return max_u64(threshold, rate * (own_timer(CORE_ALONE) / 2) >> 20);
-	if (rate > 0)
-		return max_u64(threshold, rate * longest_turn(CORE_ALONE) >> 20);
-	return max_u64(threshold * BUDGETS_PER_TURN, get64(&GATE->smooth_bandwidth) * longest_turn(CORE_ALONE) >> 20);
+	shown = max_u64(threshold * BUDGETS_PER_TURN, get64(&GATE->smooth_bandwidth) * longest_turn(CORE_ALONE) >> 20);
+	return rate == 0 ? shown : max_u64(threshold, min_u64(shown, rate * longest_turn(CORE_ALONE) >> 20));
 }
 
 /* Whether all active flows can send side by side: nobody waits, and no ACK needs a copy. */
