@@ -111,7 +111,8 @@ impl GuardConfig {
         let spec = testbed.spec();
         let mut arguments = ["host", "--json", "--m21"].map(str::to_owned).to_vec();
         arguments.extend(["--buffer".into(), spec.buffer.to_string(), "--rate".into(), format!("{}bit", spec.rate)]);
-        let hosts = std::iter::once(testbed.receiver()).chain((0..spec.hosts).map(|k| testbed.sender(k)));
+        let receivers = std::iter::once(testbed.receiver()).chain(testbed.beside());
+        let hosts = receivers.chain((0..spec.hosts).map(|k| testbed.sender(k)));
         arguments.extend(hosts.flat_map(|host| ["--netns".into(), host.name().to_owned()]));
         arguments.extend(self.extra.iter().cloned());
         arguments
@@ -135,10 +136,13 @@ impl Guard {
         let start = |place: &Namespace, arguments: &[String]| Process::start(place, config.program.as_ref(), arguments);
         let at_senders = || (0..spec.hosts).map(|k| start(&testbed.sender(k), &config.run(SENDER_DEVICE, spec)));
         let at_receiver = || start(&testbed.receiver(), &config.run(RECEIVER_DEVICE, spec));
+        let beside = || testbed.beside().map(|host| start(&host, &config.run(RECEIVER_DEVICE, spec)));
         let processes = match places {
             Places::Receiver => vec![at_receiver()?],
             Places::Senders => at_senders().collect::<Result<_, _>>()?,
-            Places::Both => std::iter::once(at_receiver()).chain(at_senders()).collect::<Result<_, _>>()?,
+            Places::Both => {
+                std::iter::once(at_receiver()).chain(beside()).chain(at_senders()).collect::<Result<_, _>>()?
+            }
             Places::SwitchAndHosts => {
                 let count = ["switch", "--json", "--dev", BOTTLENECK].map(str::to_owned);
                 let switch = start(&testbed.switch(), &count)?;

@@ -11,7 +11,7 @@ use ackgate_lab::background::Background;
 use ackgate_lab::incast::{IncastConfig, IncastReport, Lab, LabError};
 use ackgate_lab::load::pull::{Start, Volume};
 use ackgate_lab::sockets::Sockets;
-use ackgate_lab::testbed::{Spec, Testbed, TestbedError, framing_limit_mbps, require_privilege};
+use ackgate_lab::testbed::{Fabric, Spec, Testbed, TestbedError, framing_limit_mbps, require_privilege};
 use ackgate_lab::web::{Pages, WebConfig, WebError, run_pages, run_web};
 
 /// Whether this test can run here.
@@ -101,7 +101,7 @@ fn a_long_flow_to_the_host_beside_shares_the_link_between_the_switches() {
     assert!(
         matches!(Background::start(Lab::new(spec()).unwrap().testbed(), 1, None), Err(error) if error.is_refusal())
     );
-    let mut lab = Lab::new(Spec { core: true, ..spec() }).unwrap();
+    let mut lab = Lab::new(Spec { fabric: Fabric::Core, ..spec() }).unwrap();
     let beside = lab.testbed().beside().unwrap();
     let background = Background::start(lab.testbed(), 50_000_000, None).unwrap();
     let before = lab.testbed().port_stats().unwrap().bytes;
@@ -112,6 +112,40 @@ fn a_long_flow_to_the_host_beside_shares_the_link_between_the_switches() {
     drop(background);
     drop(lab);
     assert!(!beside.path().exists(), "namespaces are gone");
+}
+
+#[test]
+fn racks_of_senders_reach_both_hosts_of_the_receivers_rack_through_the_spine() {
+    if !privileged("racks_of_senders_reach_both_hosts_of_the_receivers_rack_through_the_spine") {
+        return;
+    }
+    let fabric = Fabric::LeafSpine { racks: 3 };
+    for rtts in [vec![], vec![Duration::from_millis(2); 4]] {
+        let mark = Some(20_000);
+        let mut lab = Lab::new(Spec { fabric, hosts: 4, mark, ecn: true, rtts: rtts.clone(), ..spec() }).unwrap();
+        let background = Background::start(lab.testbed(), 50_000_000, None).unwrap();
+        for config in [config(8), IncastConfig { ipv6: true, ..config(8) }] {
+            let before = lab.testbed().port_stats().unwrap();
+            let report = run(&mut lab, &config);
+            assert_eq!(report.load.bytes, 3 * 8 * 32 * 1024, "{rtts:?}");
+            let stats = lab.testbed().port_stats().unwrap();
+            assert!(stats.bytes - before.bytes > report.load.bytes, "all passes the spine's port: {stats:?}");
+        }
+        assert!(background.received() > 0);
+    }
+}
+
+#[test]
+fn a_racks_port_to_the_spine_is_as_narrow_as_the_spines() {
+    if !privileged("a_racks_port_to_the_spine_is_as_narrow_as_the_spines") {
+        return;
+    }
+    // Both hosts of one rack at once: what it cannot pass on is dropped at its own port, and counted.
+    let mut lab =
+        Lab::new(Spec { fabric: Fabric::LeafSpine { racks: 1 }, hosts: 2, buffer: 20_000, ..spec() }).unwrap();
+    let report = run(&mut lab, &IncastConfig { volume: Volume::PerConnection(256 * 1024), ..config(8) });
+    let limit = framing_limit_mbps(lab.testbed().spec().rate, false, None);
+    assert!(report.goodput_mbps < limit && report.switch_drops > 0, "{report:?}");
 }
 
 #[test]
@@ -157,7 +191,7 @@ fn nginx_answers_in_rounds_and_beside_long_flows() {
     assert_eq!((stalled.rounds, stalled.rounds_asked), (0, 3));
     assert_eq!((stalled.goodput_mbps, stalled.answer_ms.max), (0.0, 0.0), "{stalled:?}");
     let pages = Pages {
-        spec: spec(),
+        spec: Spec { fabric: Fabric::LeafSpine { racks: 2 }, ..spec() },
         flows: 2,
         pages: 20,
         bytes: 5_000,

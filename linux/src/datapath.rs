@@ -3,6 +3,7 @@
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use ackgate_control::decision::Settings;
@@ -10,11 +11,12 @@ use ackgate_control::flow::FlowKey;
 use ackgate_control::pac::state::Gate;
 use ackgate_control::pac::{Config, State};
 use ackgate_control::policy::FlowId;
-use ackgate_control::units::Span;
+use ackgate_control::units::{Span, Time};
 use libbpf_rs::skel::SkelBuilder;
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 
 use crate::error::Error;
+use crate::groups::Groups;
 use crate::load::{Verified, load, verified};
 use crate::selection::{self, Selection};
 use crate::shared::{MAX_FLOWS, Shared};
@@ -50,6 +52,8 @@ pub struct Datapath {
     maps: Arc<Maps>,
     programs: Vec<Verified>,
     shared: Shared,
+    /// Where rules name control groups.
+    groups: Option<Groups>,
 }
 
 /// What outlives a change of settings: the programs that follow work on the same connections.
@@ -125,12 +129,18 @@ impl Datapath {
 
     fn build(plan: Plan<'_>, before: Option<&Maps>) -> Result<Self, Error> {
         let failed = |error: libbpf_rs::Error| Error::from_bpf(WHAT, &error);
+        let queue = plan.take == Take::Queue;
+        if queue && plan.selection.names_groups() {
+            return Err(Error::Settings(
+                "rules name control groups, which netfilter's queue cannot tell: take another way to hold than nfqueue"
+                    .into(),
+            ));
+        }
         let mut storage = MaybeUninit::uninit();
         let mut open = AckgateSkelBuilder::default().open(&mut storage).map_err(failed)?;
         let rodata = open.maps.rodata_data.as_deref_mut().expect("the programs have settings");
         rodata.settings = settings(plan.config, plan.take, plan.fixed_time);
         rodata.selection = plan.selection.lists();
-        let queue = plan.take == Take::Queue;
         open.progs.ackgate_wait.set_autoload(queue);
         open.progs.ackgate_window.set_autoload(queue);
         let selects = !plan.selection.is_empty();
@@ -159,6 +169,8 @@ impl Datapath {
         fill(plan.selection, &skel.maps.peer_rules, &skel.maps.port_rules)?;
 
         let duplicate = |map: &libbpf_rs::MapMut<'_>| MapHandle::try_from(map).map_err(failed);
+        let named = plan.selection.names_groups();
+        let groups = named.then(|| Groups::new(plan.selection, duplicate(&skel.maps.group_rules)?)).transpose()?;
         let program = |program: &libbpf_rs::ProgramMut<'_>| {
             program.as_fd().try_clone_to_owned().map_err(|source| Error::from_io(WHAT, source))
         };
@@ -184,7 +196,21 @@ impl Datapath {
             }),
             programs: verified(&skel)?,
             shared,
+            groups,
         })
+    }
+
+    /// Looks for the control groups that rules name.
+    ///
+    /// # Errors
+    /// When the packet path does not take what was found.
+    pub(crate) fn look_for_groups(&mut self, now: Time) -> Result<(), Error> {
+        self.groups.as_mut().map_or(Ok(()), |groups| groups.look(now))
+    }
+
+    /// Control groups that rules name and that are not there, each once until it is there again.
+    pub(crate) fn missed_groups(&mut self) -> Vec<PathBuf> {
+        self.groups.as_mut().map(Groups::missed).unwrap_or_default()
     }
 
     /// The programs that were loaded, by name.
@@ -234,10 +260,12 @@ impl Datapath {
         Some(FlowId(u32::from_ne_bytes(value.try_into().ok()?)))
     }
 
-    /// Makes the programs forget a connection. Its entry may still be in use by a packet that is being processed.
-    pub(crate) fn forget(&self, key: &FlowKey) {
-        // Failure means that it was not there, which is what is wanted.
-        let _ = self.maps.flow_ids.delete(&key_bytes(key));
+    /// Makes the programs forget a connection, unless its address has another entry by now. Its own may still be in use by a packet that is being processed.
+    pub(crate) fn forget(&self, key: &FlowKey, id: FlowId) {
+        if self.flow_id(key) == Some(id) {
+            // Failure means that it was not there, which is what is wanted.
+            let _ = self.maps.flow_ids.delete(&key_bytes(key));
+        }
     }
 
     /// Gives an entry back for reuse.

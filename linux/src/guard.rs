@@ -176,6 +176,7 @@ impl Guard {
         loop {
             let now = sys::now();
             self.work(now);
+            self.datapath.look_for_groups(now)?;
             if now >= self.next_sweep {
                 self.next_sweep = now + sweep::PERIOD;
                 self.sweeper.sweep(&self.rules, &self.datapath, now);
@@ -190,6 +191,8 @@ impl Guard {
                 }
                 let seen = self.seen();
                 self.notices.append(&mut self.neighbours.look(seen)?);
+                let missed = self.datapath.missed_groups();
+                self.notices.extend(missed.into_iter().map(|group| Notice::NoGroup { group }));
                 let signs = self.signs();
                 self.notices.extend(self.watchdog.look(now, signs).map(Notice::from));
             }

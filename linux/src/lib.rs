@@ -22,6 +22,7 @@ pub mod datapath;
 pub mod device;
 pub mod doctor;
 pub mod error;
+mod groups;
 pub mod guard;
 pub mod hold;
 pub mod host;

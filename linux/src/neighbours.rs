@@ -7,6 +7,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 use std::fs;
+use std::path::PathBuf;
 
 use serde::Serialize;
 
@@ -60,6 +61,11 @@ pub enum Notice {
     },
     /// It guards again.
     Returned,
+    /// A rule names a control group that is not there.
+    NoGroup {
+        /// Its folder.
+        group: PathBuf,
+    },
 }
 
 impl fmt::Display for Notice {
@@ -74,6 +80,9 @@ impl fmt::Display for Notice {
                 write!(f, "stepping aside for {seconds} s, nothing is held and windows are TCP's own: {harm}")
             }
             Self::Returned => f.write_str("guarding again"),
+            Self::NoGroup { group } => {
+                write!(f, "there is no control group {}: rules that name it match nothing until there is", group.display())
+            }
             Self::InFront { hook, program } => write!(
                 f,
                 "{program} was attached before ackgate at the {hook} hook: packets that it does not pass on (TC_ACT_OK instead \

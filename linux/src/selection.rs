@@ -1,5 +1,5 @@
-//! Which connections are guarded: rules by the peer's address and by ports, for the packet path to look up when it first sees a
-//! connection.
+//! Which connections are guarded: rules by the peer's address, by ports and by control groups, for the packet path to look up when it
+//! first sees a connection.
 //!
 //! A connection is left alone when a rule of `exclude` matches it, or when there are rules of `include` and none matches.
 
@@ -7,11 +7,13 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
 use std::ops::RangeInclusive;
+use std::path::{Component, Path, PathBuf};
 use std::str::FromStr;
 
 /// Bits of `enum select` of `intf.h`.
 const EXCLUDE: u32 = 1;
 const INCLUDE: u32 = 2;
+const GROUPS: u32 = 4;
 
 /// Most prefixes that rules may name (`MAX_RULES` of `intf.h`).
 pub const MAX_PREFIXES: usize = 65_536;
@@ -32,6 +34,9 @@ pub enum Rule {
     Peer(Prefix),
     /// A port at either end, written `port 22` or `port 8000-8080`.
     Port(RangeInclusive<u16>),
+    /// The control group (version 2) that the socket on this side was made in, or one that lies in it: written
+    /// `cgroup /system.slice/nginx.service`, from the root of their hierarchy.
+    Group(PathBuf),
 }
 
 /// The addresses that begin with the same bits; IPv4 as IPv4-mapped IPv6 (RFC 4291 §2.5.5.2).
@@ -46,7 +51,8 @@ pub struct Prefix {
 /// A rule that cannot be understood.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{text}` is no rule: {problem}; write a prefix of the peer's address like \"10.0.0.0/8\" or \"fd00::/8\", or \"port 22\" or \"port 8000-8080\""
+    "`{text}` is no rule: {problem}; write a prefix of the peer's address like \"10.0.0.0/8\" or \"fd00::/8\", \"port 22\" or \"port 8000-8080\", or \
+     \"cgroup /system.slice/nginx.service\""
 )]
 pub struct RuleError {
     text: String,
@@ -58,6 +64,9 @@ impl FromStr for Rule {
 
     fn from_str(text: &str) -> Result<Self, RuleError> {
         let refused = |problem: String| RuleError { text: text.to_owned(), problem };
+        if let Some(group) = text.strip_prefix("cgroup ") {
+            return group_path(group.trim()).map(Self::Group).map_err(refused);
+        }
         let Some(ports) = text.strip_prefix("port ") else {
             return Prefix::parse(text.trim()).map(Self::Peer).map_err(refused);
         };
@@ -80,7 +89,19 @@ impl fmt::Display for Rule {
             Self::Peer(prefix) => prefix.fmt(f),
             Self::Port(range) if range.start() == range.end() => write!(f, "port {}", range.start()),
             Self::Port(range) => write!(f, "port {}-{}", range.start(), range.end()),
+            Self::Group(path) => write!(f, "cgroup {}", path.display()),
         }
+    }
+}
+
+/// A control group's path from the root of their hierarchy.
+fn group_path(text: &str) -> Result<PathBuf, String> {
+    let path = Path::new(text);
+    let plain = path.components().all(|part| matches!(part, Component::RootDir | Component::Normal(_)));
+    if path.is_absolute() && plain {
+        Ok(path.components().collect())
+    } else {
+        Err(format!("`{text}` is no path from the root of the control groups"))
     }
 }
 
@@ -139,7 +160,13 @@ impl Selection {
 
     /// Which lists have rules, as bits.
     pub(crate) fn lists(&self) -> u32 {
-        self.rules().fold(0, |lists, (_, bit)| lists | bit)
+        let groups = if self.names_groups() { GROUPS } else { 0 };
+        self.rules().fold(groups, |lists, (_, bit)| lists | bit)
+    }
+
+    /// Whether a rule names a control group.
+    pub(crate) fn names_groups(&self) -> bool {
+        self.rules().any(|(rule, _)| matches!(rule, Rule::Group(_)))
     }
 
     /// Whether there is no rule.
@@ -161,6 +188,17 @@ impl Selection {
             // Shorter ones come first.
             let around = own.iter().take_while(|(other, _)| other.length <= prefix.length);
             *bits |= around.filter(|(other, _)| other.covers(*prefix)).fold(0, |all, (_, bits)| all | bits);
+        }
+        said
+    }
+
+    /// What is said of each control group.
+    pub(crate) fn groups(&self) -> BTreeMap<&Path, u32> {
+        let mut said = BTreeMap::new();
+        for (rule, bit) in self.rules() {
+            if let Rule::Group(path) = rule {
+                *said.entry(path.as_path()).or_insert(0) |= bit;
+            }
         }
         said
     }
@@ -195,11 +233,22 @@ mod tests {
 
     #[test]
     fn a_rule_is_printed_as_it_is_written() {
-        for text in ["10.0.0.0/8", "0.0.0.0/0", "192.0.2.7/32", "fd00::/8", "::/0", "port 22", "port 8000-8080"] {
+        for text in [
+            "10.0.0.0/8",
+            "0.0.0.0/0",
+            "192.0.2.7/32",
+            "fd00::/8",
+            "::/0",
+            "port 22",
+            "port 8000-8080",
+            "cgroup /",
+            "cgroup /system.slice/nginx.service",
+        ] {
             assert_eq!(rule(text).to_string(), text);
         }
         assert_eq!(rule("192.0.2.7"), rule("192.0.2.7/32"));
         assert_eq!(rule("fd00::1"), rule("fd00::1/128"));
+        assert_eq!(rule("cgroup //system.slice//a/"), rule("cgroup /system.slice/a"));
     }
 
     #[test]
@@ -213,6 +262,9 @@ mod tests {
             ("port 70000", "`70000` is no port"),
             ("port 80-22", "ends at 22"),
             ("", "no IPv4 or IPv6 address"),
+            ("cgroup nginx.service", "no path from the root"),
+            ("cgroup /system.slice/../user.slice", "no path from the root"),
+            ("cgroup ", "no path from the root"),
         ] {
             let said = text.parse::<Rule>().expect_err(text).to_string();
             assert!(said.contains(what) && said.contains("port 22"), "{said}");
@@ -231,5 +283,8 @@ mod tests {
         assert_eq!(said, [("fd00::/8".into(), 2), ("10.0.0.0/8".into(), 2), ("10.1.0.0/16".into(), 3)]);
         assert_eq!(selection.ports().into_iter().collect::<Vec<_>>(), [(20, 2), (21, 2), (22, 3)]);
         assert_eq!((selection.lists(), Selection::default().lists()), (3, 0));
+        let selection = Selection { exclude: all(&["cgroup /a/b", "cgroup /c"]), include: all(&["cgroup /c"]) };
+        assert_eq!(selection.groups().into_iter().collect::<Vec<_>>(), [(Path::new("/a/b"), 1), (Path::new("/c"), 3)]);
+        assert_eq!(selection.lists(), 7);
     }
 }

@@ -35,7 +35,7 @@ impl Sweeper {
                 continue;
             }
             if self.lifetimes.expired(stage(flags), Time(flow.last_seen.get()), now) {
-                datapath.forget(&key);
+                datapath.forget(&key, id);
                 decision::close(rules, shared.gate(), flow);
                 self.forgotten.push(id);
             }

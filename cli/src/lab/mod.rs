@@ -20,7 +20,7 @@ use ackgate_lab::background::Background;
 use ackgate_lab::dctcp;
 use ackgate_lab::guard::GuardConfig;
 use ackgate_lab::incast::{IncastConfig, IncastReport, Lab, Progress};
-use ackgate_lab::testbed::{self, Entry, Spec, Testbed};
+use ackgate_lab::testbed::{self, Entry, Fabric, Spec, Testbed};
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Args, Subcommand, ValueEnum};
 
@@ -75,7 +75,7 @@ pub(crate) enum Command {
 pub(crate) struct Incast {
     #[command(flatten)]
     measurement: Measurement,
-    /// With `--topology core`: a long flow of this rate to the host beside the receiver (750mbit at 1gbit in PAC Fig. 9).
+    /// With `--topology core` or `leaf-spine`: a long flow of this rate to the host beside the receiver (750mbit at 1gbit in PAC Fig. 9).
     #[arg(long, value_name = "RATE", value_parser = parse_rate)]
     background: Option<u64>,
     /// Do not measure the un-congested ceiling first.
@@ -158,6 +158,9 @@ pub(crate) struct Network {
     /// Where the bottleneck is.
     #[arg(long, value_enum, default_value_t = Topology::Edge)]
     topology: Topology,
+    /// With `--topology leaf-spine`: racks of senders.
+    #[arg(long, value_name = "COUNT", default_value_t = 3)]
+    racks: usize,
     /// Rate of the switch port towards the receiver; `auto`: the highest of 1gbit, 500 and 200mbit that this machine
     /// carries without effort; `none`: as fast as the machine forwards (a guard is told 100gbit).
     #[arg(long, default_value = "1gbit", value_parser = RateArgument::parse)]
@@ -232,6 +235,8 @@ enum Topology {
     Edge,
     /// The link to a second switch, which a host beside the receiver shares (PAC Fig. 6).
     Core,
+    /// A spine's link to the receiver's leaf, with the senders in racks of their own (HWatch, Section VI).
+    LeafSpine,
 }
 
 /// Base round-trip times of the sender hosts.
@@ -314,7 +319,11 @@ impl Network {
             ecn,
             mark: mark.map(|bytes| u32::try_from(bytes).unwrap_or(u32::MAX)),
             rtts,
-            core: self.topology == Topology::Core,
+            fabric: match self.topology {
+                Topology::Edge => Fabric::Edge,
+                Topology::Core => Fabric::Core,
+                Topology::LeafSpine => Fabric::LeafSpine { racks: self.racks },
+            },
         }
     }
 
@@ -439,8 +448,10 @@ fn describe(entry: &Entry) -> io::Result<()> {
     };
     let mut namespaces = entry.namespaces.iter();
     let (Some(receiver), Some(switch)) = (namespaces.next(), namespaces.next()) else { return Ok(()) };
+    let part = |name: &str| name.rsplit('-').next().unwrap_or_default().to_owned();
+    let (leaves, others): (Vec<&String>, Vec<&String>) = namespaces.partition(|name| part(name).starts_with("leaf"));
     let (beyond, senders): (Vec<&String>, Vec<&String>) =
-        namespaces.partition(|name| name.ends_with("-far") || name.ends_with("-beside"));
+        others.into_iter().partition(|name| ["far", "beside"].contains(&part(name).as_str()));
     let mut out = io::stdout().lock();
     writeln!(out, "testbed {} ({owner})", entry.id)?;
     writeln!(out, "  receiver  {receiver}  device {}  {}", entry.device, Testbed::receiver_address(false))?;
@@ -448,6 +459,9 @@ fn describe(entry: &Entry) -> io::Result<()> {
     if let [far, beside] = beyond[..] {
         writeln!(out, "  far       {far}  the second switch")?;
         writeln!(out, "  beside    {beside}  device {}  {}", entry.device, Testbed::beside_address(false))?;
+    }
+    for leaf in leaves {
+        writeln!(out, "  leaf      {leaf}  port to-spine")?;
     }
     for (k, sender) in senders.iter().enumerate() {
         writeln!(out, "  sender    {sender}  device tx0  {}", Testbed::sender_address(k, false))?;

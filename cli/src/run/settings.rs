@@ -234,8 +234,8 @@ pub(super) struct Settings {
     #[arg(long, value_name = "FRAMES", value_parser = clap::value_parser!(u32).range(1..), hide = true)]
     pub(super) max_held: Option<u32>,
 
-    /// Leave these connections alone: by the peer's address (10.0.0.0/8, fd00::/8), or by a port at either end ("port 22",
-    /// "port 8000-8080"). May be given several times.
+    /// Leave these connections alone: by the peer's address (10.0.0.0/8, fd00::/8), by a port at either end ("port 22",
+    /// "port 8000-8080"), or by the control group of the socket here ("cgroup /system.slice/nginx.service"). May be given several times.
     #[arg(long, value_name = "RULE")]
     pub(super) exclude: Vec<Rule>,
 

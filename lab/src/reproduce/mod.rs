@@ -277,7 +277,9 @@ impl Bench<'_> {
                 drop(other);
                 let lab = Lab::new(setup.spec.clone())?;
                 let testbed = lab.testbed();
-                for host in (0..setup.spec.hosts).map(|k| testbed.sender(k)).chain([testbed.receiver()]) {
+                for host in
+                    (0..setup.spec.hosts).map(|k| testbed.sender(k)).chain([testbed.receiver()]).chain(testbed.beside())
+                {
                     let told = |source| LabError::Io { what: "setting up a host", source };
                     host.set_sysctls(&setup.sysctls).map_err(told)?;
                 }

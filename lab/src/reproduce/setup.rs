@@ -13,10 +13,12 @@ use crate::dctcp;
 use crate::guard::GuardConfig;
 use crate::incast::IncastConfig;
 use crate::load::pull::{Start, Volume};
-use crate::testbed::Spec;
+use crate::testbed::{Fabric, Spec};
 
 /// Sender hosts.
 const HOSTS: usize = 8;
+/// Racks of them at one side of a dumbbell, as in HWatch's testbed (§VI).
+const RACKS: usize = 3;
 /// What a frame takes there and back between two of the lab's hosts.
 const OWN_RTT: Span = Span::micros(100);
 /// A full frame, in bytes.
@@ -65,7 +67,11 @@ impl Setup {
             ecn: marking && tcp.ecn.with(tcp.cc) != EcnMode::Off,
             mark: mark.map(|bytes| u32::try_from(bytes).unwrap_or(u32::MAX)),
             rtts: if rtt.is_zero() { Vec::new() } else { vec![rtt; HOSTS] },
-            core: matches!(network.topology, Topology::Core(_)),
+            fabric: match network.topology {
+                Topology::Core(_) => Fabric::Core,
+                Topology::Dumbbell(_) => Fabric::LeafSpine { racks: RACKS },
+                _ => Fabric::Edge,
+            },
             ..Spec::pac_edge()
         };
         let guard = if shim {
@@ -207,7 +213,8 @@ mod tests {
     #[test]
     fn each_other_curve_has_what_its_scenario_says() {
         let of = |curve| setup(curve).0;
-        assert!(of("core.dctcp").spec.core && !of("edge.dctcp").spec.core);
+        let fabrics = ["core.dctcp", "edge.dctcp", "web.hwatch"].map(|curve| of(curve).spec.fabric);
+        assert_eq!(fabrics, [Fabric::Core, Fabric::Edge, Fabric::LeafSpine { racks: 3 }]);
         assert_eq!((of("edge.dctcp").cc.as_deref(), of("edge.dctcp").guard), (Some("dctcp"), None));
         assert_eq!(of("pinned.b80").window, Some(1));
         assert_eq!(of("star.ecn").spec.mark, Some(25 * 1_514));

@@ -12,7 +12,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use super::namespace::Namespace;
 use super::port::BOTTLENECK;
 use super::tools::{TestbedError, ip_batch};
-use super::{RECEIVER_DEVICE, SENDER_DEVICE, SWITCH_MAC, Testbed, mac, sysctl_error};
+use super::{FORWARDING, RECEIVER_DEVICE, SWITCH_MAC, Testbed, mac, sysctl_error};
 
 /// The far switch's ports.
 const UPLINK: &str = "to-switch";
@@ -55,7 +55,7 @@ impl Core {
     /// When a namespace does not take it.
     pub(super) fn create(&self, testbed: &Testbed) -> Result<(), TestbedError> {
         let (mut near, mut far, mut beside) = (String::new(), String::new(), String::new());
-        self.far.set_sysctls(&[("ipv4/ip_forward", "1"), ("ipv6/conf/all/forwarding", "1")]).map_err(sysctl_error)?;
+        self.far.set_sysctls(FORWARDING).map_err(sysctl_error)?;
         for port in Self::ports() {
             far += &format!("link set {port} address {SWITCH_MAC} up\n");
         }
@@ -67,24 +67,18 @@ impl Core {
             far += &reach(other, TO_BESIDE, BESIDE_MAC);
             let (prefix, options) = if ipv6 { (64, "nodad noprefixroute") } else { (16, "noprefixroute") };
             beside += &format!("addr add {other}/{prefix} dev {RECEIVER_DEVICE} {options}\n");
+            beside += &testbed.peers(None, ipv6);
             for k in 0..testbed.spec().hosts {
-                let sender = Testbed::sender_address(k, ipv6);
-                far += &reach(sender, UPLINK, SWITCH_MAC);
-                beside += &reach(sender, RECEIVER_DEVICE, SWITCH_MAC);
+                far += &reach(Testbed::sender_address(k, ipv6), UPLINK, SWITCH_MAC);
             }
         }
         ip_batch(Some(&self.switch), &near)?;
         ip_batch(Some(&self.far), &far)?;
         ip_batch(Some(&self.beside), &beside).map(drop)
     }
-
-    /// Lines for `ip` by which a sender reaches the host beside the receiver.
-    pub(super) fn from_sender() -> String {
-        [false, true].map(|ipv6| reach(beside_address(ipv6), SENDER_DEVICE, SWITCH_MAC)).concat()
-    }
 }
 
 /// A neighbour and the route to it.
-fn reach(address: IpAddr, device: &str, mac: &str) -> String {
+pub(super) fn reach(address: IpAddr, device: &str, mac: &str) -> String {
     format!("neigh replace {address} lladdr {mac} dev {device} nud permanent\nroute replace {address} dev {device}\n")
 }

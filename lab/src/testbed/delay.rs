@@ -55,6 +55,8 @@ pub(super) struct Far {
     pub(super) mac: [u8; 6],
     /// Index of the switch's port towards it.
     pub(super) port: i32,
+    /// Hardware address of what is at the other end: its own, or a leaf's.
+    pub(super) next: [u8; 6],
     /// Its base round-trip time.
     pub(super) rtt: Duration,
 }
@@ -175,8 +177,9 @@ impl Line {
         for _ in 0..BATCH {
             // One read is one frame. An error is that there is none, or that the device went away with its namespace.
             let Ok(len) = self.ends.tap.read(&mut self.buffer) else { return true };
-            let Some(mac) = self.buffer[..len].get(VIRTIO_HEADER..VIRTIO_HEADER + 6) else { continue };
-            let Some(&Far { port, rtt, .. }) = self.hosts.iter().find(|host| host.mac == mac) else { continue };
+            let Some(mac) = self.buffer[..len].get_mut(VIRTIO_HEADER..VIRTIO_HEADER + 6) else { continue };
+            let Some(&Far { port, rtt, next, .. }) = self.hosts.iter().find(|host| host.mac == mac) else { continue };
+            mac.copy_from_slice(&next);
             if self.waiting + len > MOST_WAITING {
                 self.lost.fetch_add(1, Ordering::Relaxed);
                 continue;

@@ -8,7 +8,8 @@
 //! ```
 //!
 //! 1. Nothing is created outside the lab's own namespaces: the links are born inside them.
-//! 2. Only the port towards the receiver is shaped; it is the one bottleneck, as in the papers' edge scenarios.
+//! 2. Only the port towards the receiver is shaped, and a rack's port to the spine; it is the one bottleneck, as in the papers' edge
+//!    scenarios.
 //! 3. `tbf` counts frames as Ethernet does (`overhead 24`: preamble, FCS and gap), so that 1 Gb/s has the ceiling of a real
 //!    1 Gb/s link. Its queue holds `buffer` bytes of frames (without those 24).
 //! 4. A token bucket lets `burst` bytes through at once after a pause, which a link would send one by one: `burst` is kept
@@ -18,18 +19,20 @@
 //!    it while it waits at the port, and TCP Small Queues then hold the sender back, which no real switch does.
 //! 7. Neighbours are set by hand: an ARP request lost in the very queue under test would look like a timeout.
 //! 8. Hosts that are far away are reached through a [delay line](delay).
-//! 9. A bottleneck in the network's core has a [second switch](core) behind it.
+//! 9. A bottleneck in the network's core has a [second switch](core) behind it, and a leaf-spine [racks](racks) before it.
 
 mod core;
 mod delay;
 mod namespace;
 mod offload;
 mod port;
+mod racks;
 mod registry;
 mod spec;
 mod sysfs;
 mod tools;
 
+use std::collections::BTreeSet;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
@@ -39,11 +42,12 @@ use nix::net::if_::if_nametoindex;
 pub use namespace::Namespace;
 pub use port::{BOTTLENECK, PortStats, framing_limit_mbps};
 pub use registry::{Entry, Owner, clean, entries};
-pub use spec::{MAX_HOSTS, Spec};
+pub use spec::{Fabric, MAX_HOSTS, Spec};
 pub use tools::{TestbedError, require_privilege};
 
-use self::core::Core;
+use self::core::{Core, reach};
 use delay::{DelayLine, Ends, Far};
+use racks::Racks;
 use spec::DEEP_BUFFER;
 use tools::ip_batch;
 pub(crate) use tools::tc;
@@ -54,6 +58,16 @@ pub const RECEIVER_DEVICE: &str = "rx0";
 pub const SENDER_DEVICE: &str = "tx0";
 /// Hardware address of every port of every switch.
 const SWITCH_MAC: &str = "02:ac:00:00:00:fe";
+/// The same, octet by octet.
+const SWITCH_OCTETS: [u8; 6] = [2, 0xac, 0, 0, 0, 0xfe];
+
+/// Sysctls of a switch.
+const FORWARDING: &[(&str, &str)] = &[
+    ("ipv4/ip_forward", "1"),
+    ("ipv6/conf/all/forwarding", "1"),
+    ("ipv4/conf/all/rp_filter", "0"),
+    ("ipv4/conf/default/rp_filter", "0"),
+];
 
 /// A testbed that stands. Dropping it removes it, unless it was left standing by [`Testbed::leave`].
 #[derive(Debug)]
@@ -100,9 +114,10 @@ impl Testbed {
         let name = |part: &str| format!("{}-{id}-{part}", registry::PREFIX);
         let mut namespaces = vec![name("recv"), name("switch")];
         namespaces.extend((0..spec.hosts).map(|k| name(&format!("s{k}"))));
-        if spec.core {
+        if spec.fabric != Fabric::Edge {
             namespaces.extend([name("far"), name("beside")]);
         }
+        namespaces.extend((0..spec.fabric.racks()).map(|rack| name(&format!("leaf{rack}"))));
         let entry = Entry { id, owner, namespaces, device: RECEIVER_DEVICE.into() };
         registry::record(&entry)?;
         // From here on dropping it removes whatever is there.
@@ -151,7 +166,30 @@ impl Testbed {
     fn core(&self) -> Option<Core> {
         let hosts = 2 + self.spec.hosts;
         let named = |at: usize| Namespace::named(self.entry.namespaces[at].as_str());
-        self.spec.core.then(|| Core { switch: self.switch(), far: named(hosts), beside: named(hosts + 1) })
+        let second = self.spec.fabric != Fabric::Edge;
+        second.then(|| Core { switch: self.switch(), far: named(hosts), beside: named(hosts + 1) })
+    }
+
+    /// The senders' racks, where there are any.
+    fn racks(&self) -> Racks {
+        let leaves = self.entry.namespaces.iter().rev().take(self.spec.fabric.racks()).rev();
+        Racks(leaves.map(|name| Namespace::named(name.as_str())).collect())
+    }
+
+    /// Ports that have the spec's rate and buffer: the bottleneck first, then the racks'.
+    fn shaped(&self) -> Vec<(Namespace, &'static str)> {
+        if !self.spec.limited {
+            return Vec::new();
+        }
+        let racks = self.racks().0.into_iter().map(|leaf| (leaf, racks::TO_SPINE));
+        std::iter::once((self.switch(), BOTTLENECK)).chain(racks).collect()
+    }
+
+    /// The switch's port towards a sender host, and the hardware address at its other end.
+    fn towards(&self, k: usize) -> (String, [u8; 6]) {
+        self.racks()
+            .rack_of(k)
+            .map_or_else(|| (sender_port(k), mac_octets(Some(k))), |rack| (racks::to_leaf(rack), SWITCH_OCTETS))
     }
 
     /// Address of sender host `k`.
@@ -203,7 +241,7 @@ impl Testbed {
 
     /// A port without a limit has nothing to change.
     fn reshape(&self, buffer: u64) -> Result<(), TestbedError> {
-        if self.spec.limited { port::shape(&self.switch(), "change", &self.spec, buffer) } else { Ok(()) }
+        self.shaped().iter().try_for_each(|port| port::shape(port, "change", &self.spec, buffer))
     }
 
     /// Frames that the delay line lost, which it never does unless far more wait in it than its hosts can send.
@@ -212,12 +250,14 @@ impl Testbed {
         self.delay.as_ref().map_or(0, DelayLine::lost)
     }
 
-    /// What the bottleneck port counted so far; a port without a limit drops nothing.
+    /// What the bottleneck port counted so far, with what racks' ports dropped; a port without a limit drops nothing.
     ///
     /// # Errors
     /// When tc fails or prints what cannot be read.
     pub fn port_stats(&self) -> Result<PortStats, TestbedError> {
-        if self.spec.limited { port::stats(&self.switch()) } else { Ok(PortStats::default()) }
+        let mut all = self.shaped().iter().map(port::stats).collect::<Result<Vec<_>, _>>()?.into_iter();
+        let bottleneck = all.next().unwrap_or_default();
+        Ok(PortStats { drops: bottleneck.drops + all.map(|rack| rack.drops).sum::<u64>(), ..bottleneck })
     }
 
     /// Has programs at the sender hosts that choose no congestion control use this one. By their routes: a namespace's sysctl takes
@@ -227,10 +267,8 @@ impl Testbed {
     /// When a route does not take it.
     pub fn set_congestion_control(&self, name: &str) -> Result<(), TestbedError> {
         let options = self.route_options(true);
-        let route = |ipv6| {
-            format!("route replace {} dev {SENDER_DEVICE}{options} congctl {name}\n", Self::receiver_address(ipv6))
-        };
-        let routes = [false, true].map(route).concat();
+        let route = |end| format!("route replace {end} dev {SENDER_DEVICE}{options} congctl {name}\n");
+        let routes: String = [false, true].into_iter().flat_map(|ipv6| self.receivers(ipv6)).map(route).collect();
         (0..self.spec.hosts).try_for_each(|k| ip_batch(Some(&self.sender(k)), &routes).map(drop))
     }
 
@@ -261,47 +299,48 @@ impl Testbed {
         for name in &self.entry.namespaces {
             batch += &format!("netns add {name}\n");
         }
-        let link = |port: &str, device: &str, host: &Namespace| {
+        let link = |switch: &Namespace, port: &str, device: &str, host: &Namespace| {
             format!("link add name {port} netns {} type veth peer name {device} netns {}\n", switch.name(), host.name())
         };
-        let core = self.core();
-        batch +=
-            &core.as_ref().map_or_else(|| link(BOTTLENECK, RECEIVER_DEVICE, &receiver), |core| core.links(&receiver));
+        let (core, racks) = (self.core(), self.racks());
+        batch += &core
+            .as_ref()
+            .map_or_else(|| link(&switch, BOTTLENECK, RECEIVER_DEVICE, &receiver), |core| core.links(&receiver));
+        batch += &racks.links(&switch);
         for k in 0..self.spec.hosts {
-            batch += &link(&format!("to-s{k}"), SENDER_DEVICE, &self.sender(k));
+            let at = racks.leaf_of(k).unwrap_or(&switch);
+            batch += &link(at, &sender_port(k), SENDER_DEVICE, &self.sender(k));
         }
         ip_batch(None, &batch)?;
 
         // The ports need no addresses: they forward, and nobody talks to the switch itself.
-        let ends: Vec<(String, Option<usize>)> = std::iter::once((BOTTLENECK.into(), None))
-            .chain((0..self.spec.hosts).map(|k| (format!("to-s{k}"), Some(k))))
+        let receivers = if core.is_some() { SWITCH_MAC.into() } else { mac(None) };
+        let ends: Vec<(String, Option<usize>, String)> = std::iter::once((BOTTLENECK.into(), None, receivers))
+            .chain((0..self.spec.hosts).map(|k| {
+                let (port, next) = self.towards(k);
+                (port, Some(k), written(next))
+            }))
             .collect();
-        switch
-            .set_sysctls(&[
-                ("ipv4/ip_forward", "1"),
-                ("ipv6/conf/all/forwarding", "1"),
-                ("ipv4/conf/all/rp_filter", "0"),
-                ("ipv4/conf/default/rp_filter", "0"),
-            ])
-            .map_err(sysctl_error)?;
-        let mut ports = String::new();
-        for (port, end) in &ends {
-            ports += &format!("link set {port} address {SWITCH_MAC} up\n");
+        switch.set_sysctls(FORWARDING).map_err(sysctl_error)?;
+        let ports: BTreeSet<String> = ends.iter().map(|(port, ..)| port.clone()).collect();
+        // First all ports, then who is behind them: a port that is given its address forgets its neighbours.
+        let mut batch: String = ports.iter().map(|port| format!("link set {port} address {SWITCH_MAC} up\n")).collect();
+        for (port, end, next) in &ends {
             for ipv6 in [false, true] {
-                let address = Self::address(*end, ipv6);
-                let next = if end.is_none() && core.is_some() { SWITCH_MAC.into() } else { mac(*end) };
-                ports += &format!("neigh replace {address} lladdr {next} dev {port} nud permanent\n");
-                ports += &format!("route replace {address} dev {port}\n");
+                batch += &reach(Self::address(*end, ipv6), port, next);
             }
         }
-        ip_batch(Some(&switch), &ports)?;
-        let names: Vec<String> = ends.into_iter().map(|(port, _)| port).collect();
-        self.set_offloads(&switch, &names)?;
-        if self.spec.limited {
-            port::shape(&switch, "add", &self.spec, self.spec.buffer)?;
+        ip_batch(Some(&switch), &batch)?;
+        self.set_offloads(&switch, &Vec::from_iter(ports))?;
+        racks.create(self)?;
+        for (rack, leaf) in racks.0.iter().enumerate() {
+            self.set_offloads(leaf, &racks.ports(rack, self.spec.hosts))?;
         }
-        if let Some(threshold) = self.spec.mark {
-            port::mark(&switch, threshold)?;
+        for port in self.shaped() {
+            port::shape(&port, "add", &self.spec, self.spec.buffer)?;
+            if let Some(threshold) = self.spec.mark {
+                port::mark(&port, threshold)?;
+            }
         }
 
         self.create_host(&receiver, None)?;
@@ -327,10 +366,12 @@ impl Testbed {
         let open = || {
             let ends = Ends::open(self.spec.offloads)?;
             let hosts = far.iter().map(|&k| {
-                let port = if_nametoindex(format!("to-s{k}").as_str()).map_err(io::Error::from)?;
+                let (port, next) = self.towards(k);
+                let port = if_nametoindex(port.as_str()).map_err(io::Error::from)?;
                 Ok(Far {
                     mac: mac_octets(Some(k)),
                     port: i32::try_from(port).unwrap_or(i32::MAX),
+                    next,
                     rtt: self.spec.rtt(k),
                 })
             });
@@ -344,9 +385,7 @@ impl Testbed {
         let mut batch = format!("link set {device} txqueuelen {} up\n", delay::TAP_FRAMES);
         for &k in &far {
             for ipv6 in [false, true] {
-                let address = Self::sender_address(k, ipv6);
-                batch += &format!("neigh replace {address} lladdr {} dev {device} nud permanent\n", mac(Some(k)));
-                batch += &format!("route replace {address} dev {device}\n");
+                batch += &reach(Self::sender_address(k, ipv6), device, &mac(Some(k)));
             }
         }
         ip_batch(Some(switch), &batch)?;
@@ -363,9 +402,6 @@ impl Testbed {
             let options = if ipv6 { "nodad noprefixroute" } else { "noprefixroute" };
             batch += &format!("addr add {me}/{} dev {device} {options}\n", if ipv6 { 64 } else { 16 });
             batch += &self.peers(sender, ipv6);
-        }
-        if sender.is_some() && self.spec.core {
-            batch += &Core::from_sender();
         }
         ip_batch(Some(host), &batch)?;
         if sender.is_none() {
@@ -391,14 +427,21 @@ impl Testbed {
         .map_err(sysctl_error)
     }
 
-    /// Neighbours and routes of the receiver (`None`) or of a sender.
+    /// Addresses of the receiver and of the host beside it, where there is one.
+    fn receivers(&self, ipv6: bool) -> impl Iterator<Item = IpAddr> + use<> {
+        let beside = (self.spec.fabric != Fabric::Edge).then(|| Self::beside_address(ipv6));
+        std::iter::once(Self::receiver_address(ipv6)).chain(beside)
+    }
+
+    /// Neighbours and routes of the receivers (`None`) or of a sender.
     fn peers(&self, sender: Option<usize>, ipv6: bool) -> String {
         let device = if sender.is_some() { SENDER_DEVICE } else { RECEIVER_DEVICE };
-        let peers: Vec<Option<usize>> =
-            if sender.is_some() { vec![None] } else { (0..self.spec.hosts).map(Some).collect() };
+        let peers: Vec<IpAddr> = match sender {
+            Some(_) => self.receivers(ipv6).collect(),
+            None => (0..self.spec.hosts).map(|k| Self::sender_address(k, ipv6)).collect(),
+        };
         let mut batch = String::new();
-        for peer in peers {
-            let address = Self::address(peer, ipv6);
+        for address in peers {
             batch += &format!("neigh replace {address} lladdr {SWITCH_MAC} dev {device} nud permanent\n");
             batch += &format!("route replace {address} dev {device}{}\n", self.route_options(sender.is_some()));
         }
@@ -497,7 +540,16 @@ fn mac_octets(sender: Option<usize>) -> [u8; 6] {
 }
 
 fn mac(sender: Option<usize>) -> String {
-    mac_octets(sender).map(|octet| format!("{octet:02x}")).join(":")
+    written(mac_octets(sender))
+}
+
+fn written(mac: [u8; 6]) -> String {
+    mac.map(|octet| format!("{octet:02x}")).join(":")
+}
+
+/// The port towards a sender host, of the switch that it is at.
+fn sender_port(k: usize) -> String {
+    format!("to-s{k}")
 }
 
 fn sysctl_error(source: io::Error) -> TestbedError {
@@ -522,5 +574,6 @@ mod tests {
             assert!(seen.insert(Testbed::sender_address(k, true).to_string()));
             assert!(seen.insert(mac(Some(k))));
         }
+        assert_eq!(written(SWITCH_OCTETS), SWITCH_MAC);
     }
 }

@@ -1,4 +1,4 @@
-//! The switch's port towards the receiver, the one bottleneck: its rate and buffer, its marking, its counters.
+//! A switch's port of limited rate: its rate and buffer, its marking, its counters.
 
 use std::mem::MaybeUninit;
 
@@ -30,17 +30,22 @@ pub struct PortStats {
     pub drops: u64,
 }
 
-/// Gives the port the spec's rate, and `limit` bytes of buffer; `verb` is tc's `add` or `change`.
-pub(super) fn shape(switch: &Namespace, verb: &str, spec: &Spec, limit: u64) -> Result<(), TestbedError> {
+/// Gives a port the spec's rate, and `limit` bytes of buffer; `verb` is tc's `add` or `change`.
+pub(super) fn shape(
+    (switch, device): &(Namespace, &str),
+    verb: &str,
+    spec: &Spec,
+    limit: u64,
+) -> Result<(), TestbedError> {
     let (rate, burst, overhead) = (spec.rate, spec.burst, WIRE_OVERHEAD);
-    let queue = format!("qdisc {verb} dev {BOTTLENECK} root handle 1:");
+    let queue = format!("qdisc {verb} dev {device} root handle 1:");
     let bucket = format!("tbf rate {rate}bit burst {burst} limit {limit} overhead {overhead}");
     let arguments: Vec<&str> = queue.split(' ').chain(bucket.split(' ')).collect();
     tc(switch, &arguments).map(drop)
 }
 
-/// Has the port mark ECN-capable frames that find more than `threshold` bytes queued. It stays until the switch goes.
-pub(super) fn mark(switch: &Namespace, threshold: u32) -> Result<(), TestbedError> {
+/// Has a port mark ECN-capable frames that find more than `threshold` bytes queued. It stays until the switch goes.
+pub(super) fn mark((switch, device): &(Namespace, &str), threshold: u32) -> Result<(), TestbedError> {
     const WHAT: &str = "cannot have the switch mark frames";
     let told = |error: Error| TestbedError::Bpf { what: WHAT, message: error.to_string() };
     let attach = || {
@@ -48,7 +53,7 @@ pub(super) fn mark(switch: &Namespace, threshold: u32) -> Result<(), TestbedErro
         let failed = |error: libbpf_rs::Error| Error::from_bpf(WHAT, &error);
         let mut storage = MaybeUninit::uninit();
         let skel = load_mark(&mut storage, threshold)?;
-        let index = if_nametoindex(BOTTLENECK).map_err(|errno| Error::Io { what: WHAT, source: errno.into() })?;
+        let index = if_nametoindex(*device).map_err(|errno| Error::Io { what: WHAT, source: errno.into() })?;
         let mut hook = TcHookBuilder::new(std::os::fd::AsFd::as_fd(&skel.progs.mark))
             .ifindex(i32::try_from(index).unwrap_or(i32::MAX))
             .handle(1)
@@ -72,9 +77,9 @@ fn load_mark(storage: &mut MaybeUninit<OpenObject>, threshold: u32) -> Result<Ma
     load(WHAT, open)
 }
 
-/// What the port counted so far.
-pub(super) fn stats(switch: &Namespace) -> Result<PortStats, TestbedError> {
-    let text = tc(switch, &["-s", "-j", "qdisc", "show", "dev", BOTTLENECK])?;
+/// What a port counted so far.
+pub(super) fn stats((switch, device): &(Namespace, &str)) -> Result<PortStats, TestbedError> {
+    let text = tc(switch, &["-s", "-j", "qdisc", "show", "dev", device])?;
     parse(&text).ok_or_else(|| TestbedError::Command { command: "tc -s -j qdisc show".into(), message: text })
 }
 

@@ -13,6 +13,36 @@ pub(super) const DEEP_BUFFER: u64 = 256 << 20;
 /// Longest base round-trip time.
 const LONGEST_RTT: Duration = Duration::from_secs(10);
 
+/// Most racks of senders.
+const MAX_RACKS: usize = 64;
+
+/// The network between the senders and the receiver. Its bottleneck is the port of the switch nearest to the senders that all their
+/// data passes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fabric {
+    /// One switch: the bottleneck is its port to the receiver (PAC Fig. 5).
+    Edge,
+    /// Two switches, the receiver and another host behind the second: the bottleneck is their link (PAC Fig. 6).
+    Core,
+    /// A leaf-spine with one spine: racks of senders, and the rack of the receiver and another host. The bottleneck is the spine's
+    /// link to that rack, and the others' links to the spine have its rate, buffer and marking (HWatch, §VI).
+    LeafSpine {
+        /// Racks of senders, 1 to 64. Host `k` is in rack `k % racks`.
+        racks: usize,
+    },
+}
+
+impl Fabric {
+    /// Racks of senders; none where all are at the switch itself.
+    #[must_use]
+    pub const fn racks(self) -> usize {
+        match self {
+            Self::Edge | Self::Core => 0,
+            Self::LeafSpine { racks } => racks,
+        }
+    }
+}
+
 /// What to build.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Spec {
@@ -42,8 +72,8 @@ pub struct Spec {
     pub mark: Option<u32>,
     /// Base round-trip time of each sender host; empty where none has one.
     pub rtts: Vec<Duration>,
-    /// The port leads to a second switch, behind which a host beside the receiver is: their shared link is the bottleneck.
-    pub core: bool,
+    /// The network between the hosts.
+    pub fabric: Fabric,
 }
 
 impl Spec {
@@ -79,7 +109,7 @@ impl Spec {
             ecn: false,
             mark: None,
             rtts: Vec::new(),
-            core: false,
+            fabric: Fabric::Edge,
         }
     }
 
@@ -87,6 +117,13 @@ impl Spec {
         let complain = |text: String| Err(TestbedError::Config(text));
         if !(1..=MAX_HOSTS).contains(&self.hosts) {
             return complain(format!("{} sender hosts: the lab builds 1 to {MAX_HOSTS}", self.hosts));
+        }
+        let racks = self.fabric.racks();
+        if matches!(self.fabric, Fabric::LeafSpine { .. }) && !(1..=MAX_RACKS.min(self.hosts)).contains(&racks) {
+            return complain(format!(
+                "{racks} racks for {} sender hosts: give 1 to {MAX_RACKS} racks, with a host in each at least",
+                self.hosts
+            ));
         }
         if !(1_000_000..=100_000_000_000).contains(&self.rate) {
             return complain(format!("a rate of {} bit/s: the lab's switch port does 1mbit to 100gbit", self.rate));
@@ -147,6 +184,8 @@ mod tests {
             Spec { rtts: vec![Duration::ZERO; 7], ..base.clone() },
             Spec { rtts: vec![Duration::from_secs(11); 8], ..base.clone() },
             Spec { limited: false, mark: Some(30_000), ..base.clone() },
+            Spec { fabric: Fabric::LeafSpine { racks: 0 }, ..base.clone() },
+            Spec { fabric: Fabric::LeafSpine { racks: 9 }, ..base.clone() },
         ] {
             assert!(matches!(bad.check(), Err(TestbedError::Config(_))), "{bad:?}");
         }

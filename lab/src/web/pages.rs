@@ -1,4 +1,4 @@
-//! Web pages among long flows: HWatch's testbed (§VI), its leaf and spine drawn together to one port.
+//! Web pages among long flows, as in HWatch's testbed (§VI).
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -27,7 +27,7 @@ const LONG: (&str, u64) = ("long", 1 << 30);
 pub struct Pages {
     /// The testbed.
     pub spec: Spec,
-    /// Long flows.
+    /// Long flows: to the host beside the receiver, where there is one.
     pub flows: usize,
     /// Pages of each burst, whose times are exponentially distributed.
     pub pages: usize,
@@ -68,8 +68,11 @@ pub fn run_pages(config: &Pages, stop: &AtomicBool) -> Result<PagesReport, WebEr
     let servers = Servers::start(&testbed, &[(FILE, config.bytes), LONG])?;
     let guard = config.guard.as_ref().map(|guard| Guard::start(&testbed, guard)).transpose()?;
     let addresses = addresses(&config.spec);
+    let end = testbed.beside().unwrap_or_else(|| testbed.receiver());
+    let started = end.inside(|| Flows::start(&addresses, config.flows));
+    let flows =
+        started.map_err(|source| WebError::Io { what: "entering the namespace of the long flows' end", source })??;
     let report = inside(&testbed, || {
-        let flows = Flows::start(&addresses, config.flows)?;
         let mut random = Xoshiro256PlusPlus::seed_from_u64(config.seed);
         let began = Instant::now();
         let mut burst_ms = Vec::new();

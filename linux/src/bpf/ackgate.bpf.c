@@ -88,6 +88,15 @@ struct {
 	__type(value, __u32);
 } port_rules SEC(".maps");
 
+/* What the rules say of a control group (version 2), by its number. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, MAX_GROUPS);
+	__type(key, __u64);
+	__type(value, __u32);
+} group_rules SEC(".maps");
+
 /* Connections that are left alone, so that each is decided on and counted once. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
@@ -166,12 +175,30 @@ SUBPROGRAM int remember(const struct flow_key *key)
 	return id;
 }
 
-/* Whether the rules leave a connection alone that is not guarded yet; a SYN begins one that is decided on anew. */
-SUBPROGRAM int leave_alone(const struct flow_key *key, int fresh)
+/* What the rules say of the control group that the socket of a frame that leaves was made in, and of those that this one lies in. */
+SUBPROGRAM int said_of_groups(struct __sk_buff *skb)
+{
+	__u32 *found, said = 0;
+	__u64 number;
+	int level;
+
+	for (level = 0; level < GROUP_LEVELS; level++) {
+		number = bpf_skb_ancestor_cgroup_id(skb, level);
+		if (!number)
+			break;
+		found = bpf_map_lookup_elem(&group_rules, &number);
+		said |= found ? *found : 0;
+	}
+	return said;
+}
+
+/* Whether the rules leave a connection alone that is not guarded yet, of whose socket they say something already; a SYN begins one
+ * that is decided on anew. */
+SUBPROGRAM int leave_alone(const struct flow_key *key, int fresh, __u32 said)
 {
 	struct peer_prefix peer = { .length = 128 };
 	struct flow_key own;
-	__u32 *found, said = 0;
+	__u32 *found;
 	__u8 yes = 1;
 
 	if (!key)
@@ -196,16 +223,38 @@ SUBPROGRAM int leave_alone(const struct flow_key *key, int fresh)
 	return 1;
 }
 
-static __always_inline struct flow *find_flow(const struct packet *packet, bool ingress, __u32 *id)
+/* Lets go of a connection that was remembered by its SYN; its entry is free when it is next swept. */
+static __always_inline void let_go(const struct flow_key *key, __u32 id)
 {
-	__u32 *known = bpf_map_lookup_elem(&flow_ids, &packet->key);
+	struct flow *flow = bpf_map_lookup_elem(&flows, &id);
 
+	if (flow) {
+		close_handshake(flow);
+		raise_flags(flow, FLOW_CLOSING);
+	}
+	bpf_map_delete_elem(&flow_ids, key);
+}
+
+/* With rules that name control groups, whoever opens a connection to this side is decided on by our SYN-ACK: what arrives has no
+ * socket yet. Without `skb` there are no such rules: netfilter's match cannot ask for groups. */
+static __always_inline struct flow *find_flow(struct __sk_buff *skb, const struct packet *packet, bool ingress, __u32 *id)
+{
+	__u32 *known = bpf_map_lookup_elem(&flow_ids, &packet->key), said = 0;
+	bool groups = skb && selection & SELECT_GROUPS;
+	__u8 flags = packet->segment.flags;
+
+	if (groups && !ingress && (!known || (flags & (SYN | ACK)) == (SYN | ACK)))
+		said = said_of_groups(skb);
 	if (known) {
 		*id = *known;
+		if (groups && !ingress && (flags & (SYN | ACK)) == (SYN | ACK) && leave_alone(&packet->key, SYN, said)) {
+			let_go(&packet->key, *id);
+			return NULL;
+		}
 	} else {
 		if (!opens(&packet->segment, ingress))
 			return NULL;
-		if (selection && leave_alone(&packet->key, packet->segment.flags & SYN))
+		if (selection && !(groups && ingress) && leave_alone(&packet->key, flags & SYN, said))
 			return NULL;
 		*id = remember(&packet->key);
 	}
@@ -312,7 +361,7 @@ int ackgate_ingress(struct __sk_buff *skb)
 		count_reject(reject);
 		return TC_ACT_UNSPEC;
 	}
-	flow = find_flow(&packet, true, &id);
+	flow = find_flow(skb, &packet, true, &id);
 	if (!flow) {
 		add64(&books.untracked, 1);
 		return TC_ACT_UNSPEC;
@@ -388,7 +437,7 @@ int ackgate_egress(struct __sk_buff *skb)
 		count_reject(reject);
 		return TC_ACT_UNSPEC;
 	}
-	flow = find_flow(&packet, false, &id);
+	flow = find_flow(skb, &packet, false, &id);
 	if (!flow) {
 		add64(&books.untracked, 1);
 		return TC_ACT_UNSPEC;
@@ -457,7 +506,7 @@ int ackgate_wait(struct __sk_buff *skb)
 		count_reject(reject);
 		return 0;
 	}
-	flow = find_flow(&packet, false, &id);
+	flow = find_flow(NULL, &packet, false, &id);
 	if (!flow) {
 		add64(&books.untracked, 1);
 		return 0;

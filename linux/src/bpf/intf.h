@@ -60,7 +60,13 @@ enum select {
 	SELECT_EXCLUDE = 1,
 	/* As a bit of `selection`: only what is included is guarded. */
 	SELECT_INCLUDE = 2,
+	/* As a bit of `selection`: rules name control groups. */
+	SELECT_GROUPS = 4,
 };
+
+/* Control groups that rules can name, and how many levels of the hierarchy are looked at, the root's among them. */
+#define MAX_GROUPS 1024
+#define GROUP_LEVELS 16
 
 /* Prefixes that rules can name. */
 #define MAX_RULES 65536
