@@ -72,8 +72,8 @@ pub(crate) struct Shape {
     /// Senders push on a signal; otherwise the receiver pulls with a small request on every connection.
     #[arg(long)]
     pub(crate) push: bool,
-    /// New connections in every round; otherwise they are kept.
-    #[arg(long, conflicts_with = "push")]
+    /// New connections in every round, opened by the receiver, or with --push by the senders; otherwise they are kept.
+    #[arg(long)]
     pub(crate) fresh: bool,
     /// Senders' congestion control, for example reno, cubic or bbr. Default: what the senders' host has, in the lab reno.
     #[arg(long)]

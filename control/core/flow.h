@@ -88,11 +88,15 @@ INLINE bool at_edge(const struct flow *flow)
 	return remaining(flow, get32(&flow->received)) < get32(&flow->mss);
 }
 
+/* Whether what arrived ends with less than a whole segment. */
+INLINE bool is_cut(const struct flow *flow, __u32 payload)
+{
+	return payload % max_u32(get32(&flow->mss), 1) > 0;
+}
+
 INLINE bool stopped_short(const struct flow *flow, __u32 payload)
 {
-	bool cut = payload % max_u32(get32(&flow->mss), 1) > 0;
-
-	return !at_edge(flow) || (cut && remaining(flow, get32(&flow->received)) > 1u << (get32(&flow->scale) & 15));
+	return !at_edge(flow) || (is_cut(flow, payload) && remaining(flow, get32(&flow->received)) > 1u << (get32(&flow->scale) & 15));
 }
 
 INLINE bool can_go_on(const struct flow *flow, __u32 ack)

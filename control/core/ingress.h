@@ -219,12 +219,13 @@ SUBPROGRAM int receive(WITH_CORE struct flow *flow, const struct segment *segmen
 	end = segment_end(segment);
 	if (!any_flag(flow, FLOW_RECEIVED) || seq_distance(end, get32(&flow->received)) > 0) {
 		if (any_flag(flow, FLOW_PUSHED)) {
-			bool stopped = governs(CORE flow) ? !any_flag(flow, FLOW_STOPPED) : any_flag(flow, FLOW_ASKS);
+			bool stopped = governs(CORE flow) ? !any_flag(flow, FLOW_STOPPED) :
+							    any_flag(flow, FLOW_ASKS) || !any_flag(flow, FLOW_CUT);
 
 			if (!stopped && pause > longest_pause(CORE flow))
 				end_response(CORE flow);
 			else
-				raise_flags(flow, FLOW_PUSHES_MIDWAY);
+				raise_flags(flow, FLOW_PUSHES_MIDWAY | (any_flag(flow, FLOW_CUT) ? FLOW_CUTS_MIDWAY : 0));
 		}
 		if (withdraw(flow, FLOW_FORGIVEN))
 			add64(&GATE->belied, 1);
@@ -236,6 +237,7 @@ SUBPROGRAM int receive(WITH_CORE struct flow *flow, const struct segment *segmen
 		sample_answer(CORE flow, now);
 		put_flags(flow, FLOW_PUSHED, segment->flags & PSH);
 		put_flags(flow, FLOW_STOPPED, segment->flags & PSH && stopped_short(flow, segment->payload));
+		put_flags(flow, FLOW_CUT, segment->flags & PSH && is_cut(flow, segment->payload));
 		if (segment->flags & FIN) {
 			raise_flags(flow, FLOW_CLOSING | FLOW_PEER_DONE);
 			end_response(CORE flow);

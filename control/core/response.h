@@ -20,13 +20,14 @@ INLINE __u64 expected(WITH_CORE const struct flow *flow)
 	return last == 0 ? get64(&GATE->usual_response) : last;
 }
 
+/* Whether the sender has no more. A PSH alone tells little: Linux ends each burst with one that it leaves to segmentation offload. */
 INLINE bool has_no_more(WITH_CORE const struct flow *flow)
 {
-	__u32 flags = get32(&flow->flags);
-	bool governed = governs(CORE flow), first = governed && get32(&flow->last_response) == 0;
-	__u64 response = governed ? expected(CORE flow) : get32(&flow->last_response);
-	bool believed = get64(&flow->size) == response || flags & FLOW_DRY ||
-			(!first && !(flags & FLOW_PUSHES_MIDWAY));
+	__u32 flags = get32(&flow->flags), last = get32(&flow->last_response);
+	bool governed = governs(CORE flow);
+	__u64 response = governed ? expected(CORE flow) : last;
+	bool ends = governed ? last > 0 && !(flags & FLOW_PUSHES_MIDWAY) : (flags & (FLOW_CUT | FLOW_CUTS_MIDWAY)) == FLOW_CUT;
+	bool believed = get64(&flow->size) == response || flags & FLOW_DRY || ends;
 	bool pushed = SETTINGS->push_ends_response && flags & FLOW_PUSHED && believed;
 
 	return (pushed || flags & FLOW_PEER_DONE) && !(flags & FLOW_RECOVERING);

@@ -81,6 +81,10 @@ enum hold_what {
 #define FLOW_ECHOES (1u << 27)
 /* What the flow owed was voided because it was silent. */
 #define FLOW_FORGIVEN (1u << 28)
+/* All that was received ended with a PSH and less than a whole segment: there was no more to send then. */
+#define FLOW_CUT (1u << 29)
+/* The flow has continued after such an end without being asked. */
+#define FLOW_CUTS_MIDWAY (1u << 30)
 /* The entry belongs to a connection that has been seen. */
 #define FLOW_KNOWN (1u << 0)
 /* The sender is in congestion avoidance (PAC §III-C); in slow start otherwise. */

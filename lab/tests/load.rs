@@ -65,7 +65,7 @@ fn run(config: &PullConfig) -> Result<ackgate_lab::load::report::LoadReport, Loa
 #[test]
 fn every_mode_moves_every_byte() {
     let serving = Serving::on(&["127.0.0.1:0", "127.0.0.2:0", "[::1]:0"]);
-    for (start, fresh) in [(Start::Pull, false), (Start::Pull, true), (Start::Push, false)] {
+    for (start, fresh) in [(Start::Pull, false), (Start::Pull, true), (Start::Push, false), (Start::Push, true)] {
         let config = PullConfig { start, fresh, ..config(&serving.addrs) };
         let mut rounds = 0;
         let report =
@@ -152,7 +152,6 @@ fn senseless_settings_are_refused() {
         PullConfig { connections: 0, ..base.clone() },
         PullConfig { rounds: 0, ..base.clone() },
         PullConfig { volume: Volume::Total(3), ..base.clone() },
-        PullConfig { fresh: true, start: Start::Push, ..base.clone() },
         PullConfig { cc: Some("a name".into()), ..base.clone() },
     ] {
         assert!(matches!(run(&bad), Err(LoadError::Config(_))), "{bad:?}");

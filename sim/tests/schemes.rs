@@ -386,6 +386,30 @@ fn a_turn_of_all_senders_is_as_short_as_a_hold_also_behind_a_slow_port() {
 }
 
 #[test]
+fn pac_holds_what_todays_senders_send_in_bursts_and_probe_for() {
+    for (connections, direction) in [("fresh", "pull"), ("fresh", "push"), ("persistent", "pull")] {
+        for senders in [8, 36, 100] {
+            let report = report(&format!(
+                r#"
+scheme = "pac"
+senders = {senders}
+rounds = 10
+network = {{ rate = "200mbit", rtt = "120us" }}
+switch.buffer = "150KB"
+pac.threshold = "80KB"
+pac.max_hold = "750ms"
+tcp = {{ sack = true, timestamps = true, rack = true, probe_ack_delay = "1s", push_bursts = true, initial_window = 3, rto_min = "1s" }}
+workload = {{ kind = "rounds", volume = "32KB", connections = "{connections}", direction = "{direction}" }}
+"#
+            ));
+            let (seen, drops) = (report.goodput_mbps, report.drops);
+            let said = format!("{senders} {connections} {direction}: {seen} Mb/s, {drops} drops");
+            assert!(report.rto_timeouts == 0 && drops < 100 && seen > 0.95 * 188.0, "{said}");
+        }
+    }
+}
+
+#[test]
 fn a_rate_that_the_link_does_not_carry_costs_some_rounds_and_no_more() {
     for (rate, senders, told) in [("1gbit", 64, "10gbit"), ("200mbit", 64, "10gbit"), ("200mbit", 400, "10gbit")] {
         let report = port(rate, &format!("pac.rate = \"{told}\""), senders);

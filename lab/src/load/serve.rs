@@ -2,12 +2,14 @@
 //! one epoll. It keeps nothing but sockets and counts, so a broken or hostile client costs one connection.
 
 use std::collections::HashMap;
+use std::fs::File;
 use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use nix::sched::{CloneFlags, setns};
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
@@ -40,6 +42,8 @@ struct Listener {
     socket: TcpListener,
     host: u64,
     counters: HostCounters,
+    /// The network namespace that it is in.
+    namespace: File,
 }
 
 #[derive(Debug)]
@@ -52,6 +56,8 @@ struct Connection {
     owed: u64,
     replies: Vec<u8>,
     waits_to_write: bool,
+    /// It ends when all is sent.
+    ends: bool,
     last_active: Instant,
 }
 
@@ -103,7 +109,8 @@ impl Server {
         let token = LISTENER | self.listeners.len() as u64;
         self.epoll.add(&socket, EpollEvent::new(EpollFlags::EPOLLIN, token)).map_err(|e| refuse(e.into()))?;
         let counters = HostCounters::open().map_err(LoadError::io("reading /proc/net"))?;
-        self.listeners.push(Listener { socket, host: host_id(), counters });
+        let namespace = File::open("/proc/thread-self/ns/net").map_err(LoadError::io("opening a network namespace"))?;
+        self.listeners.push(Listener { socket, host: host_id(), counters, namespace });
         Ok(bound)
     }
 
@@ -150,16 +157,7 @@ impl Server {
             if stream.set_nonblocking(true).is_err() || stream.set_nodelay(true).is_err() {
                 continue;
             }
-            let slot = self.free.pop().unwrap_or_else(|| {
-                self.connections.push(None);
-                self.connections.len() - 1
-            });
-            let interest = EpollFlags::EPOLLIN | EpollFlags::EPOLLRDHUP;
-            if self.epoll.add(&stream, EpollEvent::new(interest, slot as u64)).is_err() {
-                self.free.push(slot);
-                continue;
-            }
-            self.connections[slot] = Some(Connection {
+            self.keep(Connection {
                 stream,
                 listener,
                 hello: None,
@@ -168,9 +166,65 @@ impl Server {
                 owed: 0,
                 replies: Vec::new(),
                 waits_to_write: false,
+                ends: false,
                 last_active: Instant::now(),
             });
         }
+    }
+
+    /// Takes care of a connection from now on.
+    fn keep(&mut self, connection: Connection) {
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.connections.push(None);
+            self.connections.len() - 1
+        });
+        let mut interest = EpollFlags::EPOLLIN | EpollFlags::EPOLLRDHUP;
+        interest.set(EpollFlags::EPOLLOUT, connection.waits_to_write);
+        if self.epoll.add(&connection.stream, EpollEvent::new(interest, slot as u64)).is_err() {
+            self.free.push(slot);
+            return;
+        }
+        self.connections[slot] = Some(connection);
+    }
+
+    /// Opens a connection to where a control connection comes from, and sends on it.
+    fn dial(&mut self, control: usize, port: u16, bytes: u64) -> io::Result<()> {
+        let Some(Connection { stream, listener, hello: Some(hello), .. }) = self.connections[control].as_ref() else {
+            return Ok(());
+        };
+        let (mut here, mut there) = (stream.local_addr()?, stream.peer_addr()?);
+        here.set_port(0);
+        there.set_port(port);
+        let at = &self.listeners[*listener];
+        if at.host != host_id() {
+            setns(&at.namespace, CloneFlags::CLONE_NEWNET)?;
+        }
+        let socket =
+            Socket::new(Domain::for_address(there), Type::STREAM.nonblocking().cloexec(), Some(Protocol::TCP))?;
+        socket.set_tcp_nodelay(true)?;
+        socket.bind(&here.into())?;
+        match socket.connect(&there.into()) {
+            Err(error) if error.raw_os_error() != Some(nix::libc::EINPROGRESS) => return Err(error),
+            _ => {}
+        }
+        // After the SYN, as at the receiver.
+        if !hello.cc.is_empty() {
+            socket.set_tcp_congestion(hello.cc.as_bytes())?;
+        }
+        let connection = Connection {
+            stream: socket.into(),
+            listener: *listener,
+            hello: Some(Hello { role: Role::Data, ..hello.clone() }),
+            inbox: [0; HELLO_LEN],
+            filled: 0,
+            owed: bytes,
+            replies: Vec::new(),
+            waits_to_write: true,
+            ends: true,
+            last_active: Instant::now(),
+        };
+        self.keep(connection);
+        Ok(())
     }
 
     fn serve_one(&mut self, slot: usize, flags: EpollFlags) {
@@ -255,6 +309,11 @@ impl Server {
                 self.push(session, listener, bytes);
                 Fate::Keep
             }
+            // A connection that cannot be opened is one that the receiver waits for in vain, which it tells.
+            (Role::Control, Ok(Command::Dial { port, bytes, .. })) => match self.dial(slot, port, bytes) {
+                Ok(()) => Fate::Keep,
+                Err(_) => Fate::Close,
+            },
             _ => Fate::Close,
         }
     }
@@ -312,6 +371,9 @@ impl Server {
                 Err(_) => return Fate::Close,
             }
         };
+        if done && connection.ends && connection.stream.shutdown(Shutdown::Write).is_err() {
+            return Fate::Close;
+        }
         if connection.waits_to_write == done {
             let mut interest = EpollFlags::EPOLLIN | EpollFlags::EPOLLRDHUP;
             interest.set(EpollFlags::EPOLLOUT, !done);

@@ -10,7 +10,7 @@ use thiserror::Error;
 /// First bytes of every connection.
 pub const MAGIC: [u8; 4] = *b"AKGT";
 /// Version of this protocol; both ends must have the same.
-pub const VERSION: u8 = 1;
+pub const VERSION: u8 = 2;
 /// Octets of a [`Hello`].
 pub const HELLO_LEN: usize = 32;
 /// Octets of a [`Command`].
@@ -121,6 +121,15 @@ pub enum Command {
         /// How many on each connection.
         bytes: u64,
     },
+    /// On a control connection: open a connection to where this one comes from, send `bytes` on it and end it. Not answered.
+    Dial {
+        /// Where the receiver listens.
+        port: u16,
+        /// Which round.
+        round: u32,
+        /// How many.
+        bytes: u64,
+    },
     /// On a control connection: the sender host's counters.
     Counters,
     /// On a control connection: answered at once; shows that the sender took the hello.
@@ -131,14 +140,16 @@ impl Command {
     /// The message's octets.
     #[must_use]
     pub fn encode(&self) -> [u8; COMMAND_LEN] {
-        let (op, round, bytes) = match *self {
-            Self::Request { round, bytes } => (1, round, bytes),
-            Self::Push { round, bytes } => (2, round, bytes),
-            Self::Counters => (3, 0, 0),
-            Self::Ping => (4, 0, 0),
+        let (op, port, round, bytes) = match *self {
+            Self::Request { round, bytes } => (1, 0, round, bytes),
+            Self::Push { round, bytes } => (2, 0, round, bytes),
+            Self::Counters => (3, 0, 0, 0),
+            Self::Ping => (4, 0, 0, 0),
+            Self::Dial { port, round, bytes } => (5, port, round, bytes),
         };
         let mut out = [0; COMMAND_LEN];
         out[0] = op;
+        out[2..4].copy_from_slice(&u16::to_be_bytes(port));
         out[4..8].copy_from_slice(&u32::to_be_bytes(round));
         out[8..].copy_from_slice(&u64::to_be_bytes(bytes));
         out
@@ -159,6 +170,7 @@ impl Command {
             2 => Ok(Self::Push { round, bytes: size }),
             3 => Ok(Self::Counters),
             4 => Ok(Self::Ping),
+            5 => Ok(Self::Dial { port: u16::from_be_bytes([bytes[2], bytes[3]]), round, bytes: size }),
             _ => Err(WireError::Field("command")),
         }
     }
@@ -231,7 +243,7 @@ mod tests {
     fn a_hello_on_the_wire() {
         let hello = Hello { role: Role::Data, session: 0x0102_0304_0506_0708, cc: "reno".into() };
         let bytes = hello.encode();
-        assert_eq!(&bytes[..16], b"AKGT\x01\0\0\0\x01\x02\x03\x04\x05\x06\x07\x08");
+        assert_eq!(&bytes[..16], b"AKGT\x02\0\0\0\x01\x02\x03\x04\x05\x06\x07\x08");
         assert_eq!(&bytes[16..], b"reno\0\0\0\0\0\0\0\0\0\0\0\0");
     }
 
@@ -255,6 +267,11 @@ mod tests {
         prop_oneof![
             (any::<u32>(), 0..=MAX_REQUEST).prop_map(|(round, bytes)| Command::Request { round, bytes }),
             (any::<u32>(), 0..=MAX_REQUEST).prop_map(|(round, bytes)| Command::Push { round, bytes }),
+            (any::<u16>(), any::<u32>(), 0..=MAX_REQUEST).prop_map(|(port, round, bytes)| Command::Dial {
+                port,
+                round,
+                bytes
+            }),
             Just(Command::Counters),
             Just(Command::Ping),
         ]

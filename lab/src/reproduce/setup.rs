@@ -6,7 +6,7 @@ use std::time::Duration;
 use ackgate_control::units::Span;
 use ackgate_papers::kernel::Point;
 use ackgate_sim::scenario::{
-    Capacity, CongestionControl, Connections, Discipline, EcnMode, Per, Scenario, Scheme, Topology, Workload,
+    Capacity, CongestionControl, Connections, Direction, Discipline, EcnMode, Per, Scenario, Scheme, Topology, Workload,
 };
 
 use crate::dctcp;
@@ -113,7 +113,10 @@ impl Setup {
             warmup: 0,
             cc: self.cc.clone(),
             mss: self.mss,
-            start: Start::Pull,
+            start: match rounds.direction {
+                Direction::Pull => Start::Pull,
+                Direction::Push => Start::Push,
+            },
             fresh: rounds.connections == Connections::Fresh,
             ipv6: false,
             deadline: Duration::from_secs(point.limit_s.into()),
@@ -207,7 +210,8 @@ mod tests {
                 && setup.sysctls.contains(&("ipv4/tcp_recovery", "0"))
         );
         let load = load.unwrap_or_else(|| panic!("it has rounds"));
-        assert_eq!((load.connections, load.volume, load.fresh), (100, Volume::PerConnection(32_000), true));
+        assert_eq!((load.connections, load.volume), (100, Volume::PerConnection(32_000)));
+        assert_eq!((load.fresh, load.start), (true, Start::Push), "the senders open them");
     }
 
     #[test]

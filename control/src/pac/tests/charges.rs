@@ -226,6 +226,40 @@ fn a_sender_that_pushes_in_mid_stream_is_not_believed_again() {
     assert!(host.in_flight() > 0);
 }
 
+/// Data that ends a burst, as Linux marks it.
+fn pushed(seq: u32, payload: u32) -> Segment {
+    Segment { flags: Flags::ACK | Flags::PSH, ..data(seq, payload) }
+}
+
+#[test]
+fn the_end_of_a_burst_is_not_that_of_a_response() {
+    let mut host = Host::new(Config { push_ends_response: true, ..config() });
+    host.connect(0);
+    host.data(0, 1, MSS);
+    host.receive(0, pushed(1 + MSS, MSS));
+    host.ack(0, 1 + 2 * MSS);
+    let owed = host.in_flight();
+    assert!(owed > 0, "the ACK lets more come");
+    // A pause between bursts tells nothing of the response's length either.
+    host.wait(Span::millis(20));
+    host.receive(0, pushed(1 + 2 * MSS, MSS));
+    host.ack(0, 1 + 3 * MSS);
+    assert!(host.in_flight() > 0);
+    assert_eq!(host.pac.state.flows[0].last_response.get(), 0);
+}
+
+#[test]
+fn a_sender_that_pauses_after_less_than_a_segment_is_not_believed_again() {
+    let mut host = Host::new(Config { push_ends_response: true, ..config() });
+    host.connect(0);
+    host.receive(0, pushed(1, 500));
+    assert_eq!(host.in_flight(), 0, "a header, it turns out");
+    host.data(0, 501, MSS);
+    host.receive(0, pushed(501 + MSS, 300));
+    host.ack(0, 801 + MSS);
+    assert!(host.in_flight() > 0);
+}
+
 #[test]
 fn debts_of_a_silent_flow_are_void() {
     let mut host = Host::new(config());

@@ -50,7 +50,8 @@ pub struct PullConfig {
     pub warmup: u32,
     /// Who starts a round.
     pub start: Start,
-    /// Opens new connections in every round instead of keeping them. Goes with [`Start::Pull`] only.
+    /// New connections in every round instead of kept ones: opened by the receiver, which asks on them, with [`Start::Pull`]; by the
+    /// senders, which end them when all is sent, with [`Start::Push`].
     pub fresh: bool,
     /// Congestion control of the senders; `None` keeps their default.
     pub cc: Option<String>,
@@ -89,11 +90,6 @@ impl PullConfig {
         }
         if self.bytes() > MAX_REQUEST {
             return complain("a connection carries at most 1 TiB per round");
-        }
-        if self.fresh && self.start == Start::Push {
-            return complain(
-                "fresh connections in every round go with pull: a push signal has no connections to wait on",
-            );
         }
         if self.cc.as_ref().is_some_and(|cc| {
             cc.is_empty() || cc.len() >= CC_LEN || !cc.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')

@@ -6,7 +6,7 @@ mod control;
 
 use std::hash::{BuildHasher, Hasher};
 use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -34,6 +34,8 @@ pub enum Event<'a> {
 
 /// How many connections are opened at a time outside measured rounds, so that their SYN-ACKs fit into a shallow buffer.
 const WAVE: usize = 64;
+/// Marks an epoll event as the listener's.
+const LISTENER: u64 = u64::MAX;
 /// Most bytes taken from a socket at once.
 const READ_BUFFER: usize = 256 * 1024;
 
@@ -50,8 +52,10 @@ pub fn pull(config: &PullConfig, stop: &AtomicBool, mut tell: impl FnMut(Event<'
     make_room((config.connections + config.servers.len() + 64) as u64)?;
     let mut run = Run::new(config, stop)?;
     run.open_control()?;
-    if !config.fresh {
-        run.open_all()?;
+    match (config.fresh, config.start) {
+        (false, _) => run.open_all()?,
+        (true, Start::Push) => run.listen()?,
+        (true, Start::Pull) => {}
     }
     let mut flow_micros = Vec::with_capacity(config.connections * config.rounds as usize);
     let mut per_round = Vec::with_capacity(config.rounds as usize);
@@ -111,6 +115,8 @@ struct Run<'a> {
     epoll: Epoll,
     flows: Vec<Flow>,
     controls: Vec<Control>,
+    /// Where senders connect to, when they open the connections.
+    listener: Option<TcpListener>,
     buffer: Vec<u8>,
     round: u32,
     /// Flows with something in their outbox.
@@ -143,6 +149,7 @@ impl<'a> Run<'a> {
             epoll,
             flows,
             controls: Vec::new(),
+            listener: None,
             buffer: vec![0; READ_BUFFER],
             round: 0,
             unsent: 0,
@@ -170,6 +177,63 @@ impl<'a> Run<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Listens for the connections that senders open.
+    fn listen(&mut self) -> Result<(), LoadError> {
+        let ipv6 = self.config.servers.iter().any(SocketAddr::is_ipv6);
+        let any: IpAddr = if ipv6 { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() };
+        let addr = SocketAddr::new(any, 0);
+        let refuse = |source| LoadError::Listen { addr, source };
+        let socket = Socket::new(Domain::for_address(addr), Type::STREAM.nonblocking().cloexec(), Some(Protocol::TCP))
+            .map_err(refuse)?;
+        if let Some(mss) = self.config.mss {
+            socket.set_tcp_mss(mss).map_err(refuse)?;
+        }
+        if let Some(cc) = &self.config.own_cc {
+            socket.set_tcp_congestion(cc.as_bytes()).map_err(|_| LoadError::NoOwnCc(cc.clone()))?;
+        }
+        socket.bind(&addr.into()).map_err(refuse)?;
+        socket.listen(i32::from(u16::MAX)).map_err(refuse)?;
+        let listener = TcpListener::from(socket);
+        self.epoll.add(&listener, EpollEvent::new(EpollFlags::EPOLLIN, LISTENER)).map_err(|e| refuse(e.into()))?;
+        self.listener = Some(listener);
+        Ok(())
+    }
+
+    /// Has each sender open the connections that are its own.
+    fn dial(&mut self, round: u32, bytes: u64) -> Result<(), LoadError> {
+        let Some(listener) = &self.listener else { return Ok(()) };
+        let port = listener.local_addr().map_err(LoadError::io("asking where it listens"))?.port();
+        let each = Command::Dial { port, round, bytes }.encode();
+        let (servers, connections) = (self.controls.len(), self.flows.len());
+        for (i, control) in self.controls.iter_mut().enumerate() {
+            let count = connections / servers + usize::from(i < connections % servers);
+            control.write(&each.repeat(count))?;
+        }
+        Ok(())
+    }
+
+    /// Takes the connections that have come to stand.
+    fn accept(&mut self) -> Result<(), LoadError> {
+        let Some(listener) = &self.listener else { return Ok(()) };
+        let failed = LoadError::io("accepting a connection");
+        loop {
+            let (stream, addr) = match listener.accept() {
+                Ok(accepted) => accepted,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => continue,
+                Err(error) => return Err(failed(error)),
+            };
+            stream.set_nonblocking(true).map_err(&failed)?;
+            // One more than was asked for is none of ours.
+            let Some(slot) = self.flows.iter().position(|flow| flow.stream.is_none()) else { continue };
+            self.epoll
+                .add(&stream, EpollEvent::new(EpollFlags::EPOLLIN, slot as u64))
+                .map_err(|error| failed(error.into()))?;
+            self.flows[slot].addr = addr;
+            self.flows[slot].stream = Some(stream);
+        }
     }
 
     /// Opens all data connections in waves and waits until the servers know them.
@@ -232,7 +296,8 @@ impl<'a> Run<'a> {
         }
         self.unfilled = self.flows.len();
         match (self.config.start, self.config.fresh) {
-            (Start::Push, _) => {
+            (Start::Push, true) => self.dial(index, bytes)?,
+            (Start::Push, false) => {
                 let push = Command::Push { round: index, bytes }.encode();
                 for control in &mut self.controls {
                     control.write(&push)?;
@@ -278,6 +343,10 @@ impl<'a> Run<'a> {
                 Err(e) => return Err(LoadError::Io { what: "waiting for events", source: e.into() }),
             };
             for event in &events[..count] {
+                if event.data() == LISTENER {
+                    self.accept()?;
+                    continue;
+                }
                 let slot = event.data() as usize;
                 if event.events().contains(EpollFlags::EPOLLOUT) {
                     self.write(slot)?;
@@ -329,6 +398,10 @@ impl<'a> Run<'a> {
         let flow = &mut self.flows[slot];
         let Some(stream) = flow.stream.as_mut() else { return Ok(()) };
         let broken = |source| LoadError::Broken { addr: flow.addr, round, source };
+        if flow.left == 0 && self.listener.is_some() {
+            // All has come, and the sender has ended it.
+            return self.epoll.delete(&*stream).map_err(|e| broken(e.into()));
+        }
         loop {
             match stream.read(&mut self.buffer) {
                 Ok(0) => {
