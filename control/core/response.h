@@ -55,11 +55,23 @@ INLINE __u64 still_expected(WITH_CORE const struct flow *flow)
 	return saturating_sub(flow_wire(flow, response - size), get32(&flow->owed));
 }
 
+/* So many debts fill the threshold that each may be unpaid because of the others. */
+#define SMALL_DEBTS 12
+
+/* The model's window was too large: so much, in wire bytes, was charged and never sent. */
+INLINE void shrink(struct flow *flow, __u64 wire)
+{
+	__u64 window = get32(&flow->window), mss = get32(&flow->mss);
+	__u64 excess = wire * mss / max_u64(mss + get32(&flow->header), 1);
+
+	set32(&flow->window, max_u64(saturating_sub(window, excess), min_u64(2 * mss, window)));
+}
+
 /* What was owed a longest pause ago and is not paid although data has kept coming was never sent. */
 INLINE void look_through(WITH_CORE struct flow *flow, __u64 pause, __u64 now)
 {
 	__u64 patience = longest_pause(CORE flow), age = (__u32)((__u32)now - get32(&flow->due_since));
-	__u64 due, unpaid, window, mss, excess;
+	__u64 due, unpaid;
 
 	if (age < patience && pause * 2 < patience)
 		return;
@@ -68,10 +80,7 @@ INLINE void look_through(WITH_CORE struct flow *flow, __u64 pause, __u64 now)
 	if (unpaid > 0 && pause * 2 < patience) {
 		unpaid = take_up_to32(&flow->owed, unpaid);
 		forgive(CORE flow, unpaid);
-		window = get32(&flow->window);
-		mss = get32(&flow->mss);
-		excess = unpaid * mss / max_u64(mss + get32(&flow->header), 1);
-		set32(&flow->window, max_u64(saturating_sub(window, excess), min_u64(2 * mss, window)));
+		shrink(flow, unpaid);
 		if ((due - unpaid) * 1000 <= due * SETTINGS->lambda_permille)
 			raise_flags(flow, FLOW_AVOIDANCE);
 	}
@@ -119,8 +128,12 @@ INLINE bool void_if_silent(WITH_CORE struct flow *flow, __u64 now)
 		raise_flags(flow, FLOW_DRY);
 	/* Less came than was charged, and the sender waits for nobody but us: as in look_through. Among many, each owes little,
 	 * and is silent because of the others. */
-	if (!SETTINGS->credit && fills_the_gate && get32(&flow->held) > 0 && !(flags & FLOW_ASKED))
-		raise_flags(flow, FLOW_AVOIDANCE);
+	if (!SETTINGS->credit && get32(&flow->held) > 0 && !(flags & FLOW_ASKED)) {
+		if (SETTINGS->charge_requests && (__u64)SMALL_DEBTS * owed >= get64(&GATE->threshold))
+			shrink(flow, owed);
+		if (fills_the_gate)
+			raise_flags(flow, FLOW_AVOIDANCE);
+	}
 	if (owed > 0 && !(flags & FLOW_ASKED))
 		raise_flags(flow, FLOW_FORGIVEN);
 	void_debt(CORE flow);

@@ -28,7 +28,7 @@ pub struct Sockets {
 pub struct Samples(Vec<u64>);
 
 impl Sockets {
-    /// Connections that the testbed's senders accept from now on take part; `window` clamps their congestion windows, in segments.
+    /// Connections that the testbed's senders accept or open from now on take part; `window` clamps their congestion windows, in segments.
     ///
     /// # Errors
     /// When the kernel does not take the program, or no control groups of version 2 are mounted.
@@ -73,10 +73,16 @@ impl Samples {
         Self(self.0.iter().zip(before).map(|(now, before)| now - before).collect())
     }
 
+    /// How many there are.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.0.iter().sum()
+    }
+
     /// The least time in microseconds that `share` of the samples do not exceed, to half a cell; `None` without samples.
     #[must_use]
     pub fn quantile(&self, share: f64) -> Option<f64> {
-        let all: u64 = self.0.iter().sum();
+        let all = self.count();
         let mut seen = 0;
         let cell = self.0.iter().position(|count| {
             seen += count;
@@ -88,7 +94,7 @@ impl Samples {
     /// Their mean in microseconds; `None` without samples.
     #[must_use]
     pub fn mean(&self) -> Option<f64> {
-        let all: u64 = self.0.iter().sum();
+        let all = self.count();
         let sum: f64 = self.0.iter().enumerate().map(|(cell, count)| middle(cell) * *count as f64).sum();
         (all > 0).then(|| sum / all as f64)
     }

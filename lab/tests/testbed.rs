@@ -163,6 +163,13 @@ fn samples_of_the_round_trip_time_are_counted_and_windows_are_clamped() {
     assert_eq!(report.load.cwnd_mean, 1.0, "{report:?}");
     let samples = sockets.samples().unwrap().since(&before);
     assert!(samples.quantile(0.5) > Some(0.0) && samples.mean() > Some(0.0), "{samples:?}");
+    // Connections that the senders open take part as well.
+    let config = IncastConfig { fresh: true, start: Start::Push, ..config(4) };
+    let before = sockets.samples().unwrap();
+    let report = run(&mut lab, &config);
+    assert_eq!(report.load.bytes, 3 * 4 * 32 * 1024);
+    let seen = sockets.samples().unwrap().since(&before);
+    assert!(seen.count() > 3 * 4 * 10, "about one for each segment of 3 rounds: {}", seen.count());
     drop(sockets);
 }
 

@@ -59,6 +59,7 @@ int sender(struct bpf_sock_ops *ctx)
 	if (!bpf_map_lookup_elem(&namespaces, &cookie))
 		return 1;
 	switch (ctx->op) {
+	case BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB:
 	case BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB:
 		bpf_sock_ops_cb_flags_set(ctx, ctx->bpf_sock_ops_cb_flags | BPF_SOCK_OPS_RTT_CB_FLAG);
 		if (most)

@@ -2,7 +2,7 @@
 //! one machine stands for a network that it could not carry, and the figures are told as if it had not been slowed.
 
 use ackgate_control::units::{Rate, Span};
-use ackgate_sim::scenario::{Direction, Group, Scenario, Workload};
+use ackgate_sim::scenario::{Group, Scenario, Workload};
 
 use crate::headlines::figures::Row;
 
@@ -89,14 +89,14 @@ impl Motion {
 
     fn workload(self, workload: &mut Workload) {
         match workload {
-            Workload::Rounds(rounds) => rounds.direction = Direction::Pull,
             Workload::Long(long) => long.rate.iter_mut().for_each(|rate| self.rate(rate)),
             Workload::Epochs(epochs) => {
                 for time in [&mut epochs.start, &mut epochs.interval, &mut epochs.mean_gap] {
                     self.time(time);
                 }
             }
-            Workload::OnOff(_) | Workload::Trace(_) => {}
+            // Who begins is as in the paper, and so is the volume.
+            Workload::Rounds(_) | Workload::OnOff(_) | Workload::Trace(_) => {}
         }
     }
 
@@ -150,7 +150,6 @@ mod tests {
         scenario.tcp.rto_granularity = Span::ZERO;
         let mut slow = FIVE.slow(scenario.clone());
         if let Workload::Rounds(rounds) = &mut scenario.workload {
-            rounds.direction = Direction::Pull;
             rounds.start_jitter = Span::ZERO;
         }
         if let Workload::Rounds(rounds) = &mut slow.workload {

@@ -108,7 +108,7 @@ fn preface(rate: f64) -> String {
          - The simulator runs the same settings, slowed in the same way, with ten seeds.\n\
          - The kernel's tail loss probes and RACK are off where the paper's TCP had none (`tcp_early_retrans`, `tcp_recovery`); SACK, timestamps, restart after \
          idle times, initial window and RTOmin are the setting's.\n\
-         - What is never as in a paper: connections are opened by the receiver; timers tick every 4 ms (HZ 250), 0.8 ms in slow motion; the timeout before the first \
+         - What is never as in a paper: timers tick every 4 ms (HZ 250), 0.8 ms in slow motion; the timeout before the first \
          sample is 1 s, 200 ms in slow motion; SYNs are never ECN-capable; DCTCP's window goes down to 2 segments, not 3; one machine is all hosts and the switch.\n\n"
     )
 }

@@ -261,6 +261,26 @@ fn a_sender_that_pauses_after_less_than_a_segment_is_not_believed_again() {
 }
 
 #[test]
+fn much_that_was_charged_and_never_came_was_never_in_the_window() {
+    let window = |segments: u32| {
+        let mut host = Host::new(Config::new(96_000));
+        host.connect(0);
+        host.connect(1);
+        host.pac.state.flows[0].window.set(segments * MSS);
+        host.send(0, request(1));
+        // Two segments come, and their ACK waits behind others'.
+        host.data(0, 1, 2 * MSS);
+        host.fill(1);
+        host.ack(0, 1 + 2 * MSS);
+        host.wait(Span::millis(40));
+        host.check_ledger();
+        host.pac.state.flows[0].window.get() / MSS
+    };
+    assert!(window(30) < 10, "{}", window(30));
+    assert!(window(6) >= 6, "little is owed, and may be late: {}", window(6));
+}
+
+#[test]
 fn debts_of_a_silent_flow_are_void() {
     let mut host = Host::new(config());
     host.connect(0);
