@@ -189,7 +189,7 @@ release 1
 out a   P. len=100                        : pass
 out b   P. len=100                        : hold request
 in  a   .  full                           : pass
-in  a   P. seq=1449 full                  : pass
+in  a   P. seq=1449 len=900               : pass
 release 1
 
 = pac 4500: no request but an upload: nothing waits
