@@ -219,6 +219,7 @@ mod tests {
         let of = |curve| setup(curve).0;
         let fabrics = ["core.dctcp", "edge.dctcp", "web.hwatch"].map(|curve| of(curve).spec.fabric);
         assert_eq!(fabrics, [Fabric::Core, Fabric::Edge, Fabric::LeafSpine { racks: 3 }]);
+        assert_eq!((of("web.hwatch").spec.rate, of("edge.dctcp").spec.rate), (100_000_000, 200_000_000));
         assert_eq!((of("edge.dctcp").cc.as_deref(), of("edge.dctcp").guard), (Some("dctcp"), None));
         assert_eq!(of("pinned.b80").window, Some(1));
         assert_eq!(of("star.ecn").spec.mark, Some(25 * 1_514));

@@ -76,6 +76,9 @@ pub struct Experiment {
     /// Whether a quick run of all leaves it out.
     #[serde(default)]
     pub slow: bool,
+    /// The link's rate is divided by this: for what needs more of the machine for each byte.
+    #[serde(default = "one")]
+    pub rate_divisor: u32,
 }
 
 /// A quantity of a table.
@@ -202,7 +205,7 @@ impl Plan {
             at.x.values = experiment.x(quick, setting);
             for place in book.places(&at, series, Some(&self.machine))? {
                 let paper = place.first.scenario;
-                let motion = Motion::between(paper.network.rate.0, rate);
+                let motion = Motion::between(paper.network.rate.0, rate / u64::from(experiment.rate_divisor.max(1)));
                 let (rounds, runs) = match quick {
                     true => (experiment.quick_rounds, experiment.quick_runs),
                     false => (experiment.rounds, experiment.runs),
