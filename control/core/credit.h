@@ -256,17 +256,20 @@ INLINE __u32 grant(WITH_CORE const struct flow *flow, const struct outgoing *out
 }
 
 /* What the sender may send up to `to`, less what it owes. Of a wide window no more counts than twice what it has been seen to use, or
- * than its share of a long path, where that is what it has been granted: a trickle would bind the whole budget. */
+ * than its share of a long path, where that is what it has been granted, nor, of a response that has begun, more than what is expected
+ * to follow: a trickle would bind the whole budget, and what never comes would keep others waiting until the response has ended. */
 INLINE void price(WITH_CORE const struct flow *flow, const struct outgoing *out, __u32 to,
 				  struct trigger *trigger)
 {
 	__u32 received = any_flag(flow, FLOW_RECEIVED) ? get32(&flow->received) : out->ack;
-	__u64 credit = flow_wire(flow, ahead_of(to, received)), much = get64(&GATE->threshold) / TURNS;
+	__u64 credit = flow_wire(flow, ahead_of(to, received)), much = get64(&GATE->threshold) / TURNS, most = 2ull * get32(&flow->window);
 
+	if (get64(&flow->size) > 0)
+		most = min_u64(most, lacking(CORE flow, out->ack));
 	if (credit > much && pipe_of(CORE flow) > 0 && !no_danger(CORE flow))
 		much = flow_wire(flow, share(CORE flow));
 	if (credit > much)
-		credit = max_u64(much, min_u64(credit, flow_wire(flow, 2ull * get32(&flow->window))));
+		credit = max_u64(much, min_u64(credit, flow_wire(flow, most)));
 	trigger->wire = saturating_sub(credit, get32(&flow->owed));
 	trigger->increment = 0;
 	trigger->edge = to;

@@ -147,19 +147,36 @@ INLINE __u64 room_for(WITH_CORE __u64 holds)
 	return saturating_sub(get64(&GATE->threshold) + pipe(CORE holds), counted(CORE holds));
 }
 
-/* Whether `trigger` more bytes may be. One trigger larger than the threshold is admitted when nothing else is in flight, or it
- * could never leave. */
+/* The room that `trigger` more bytes need. One trigger larger than all there is could never leave: it need not wait for what the path
+ * holds, which has left the queue when the first byte of it arrives. */
+INLINE __u64 room_needed(WITH_CORE __u64 trigger, __u64 holds)
+{
+	__u64 threshold = get64(&GATE->threshold), all = threshold + pipe(CORE holds);
+
+	return trigger <= all ? trigger : all - min_u64(holds, threshold / 4 * 3);
+}
+
+/* Whether `trigger` more bytes may be. */
 INLINE bool admits(WITH_CORE __u64 trigger, __u64 holds)
 {
-	__u64 before = counted(CORE holds);
-
-	return trigger <= saturating_sub(get64(&GATE->threshold) + pipe(CORE holds), before) || before == 0;
+	return room_needed(CORE trigger, holds) <= room_for(CORE holds);
 }
 
 /* Whether initial windows of all flows at once are more than the budget. Fewer senders hurt nobody by beginning together. */
 INLINE bool may_burst(WITH_CORE const struct flow *flow)
 {
 	return get64(&GATE->crowd) * flow_wire(flow, (__u64)SETTINGS->initial_window * get32(&flow->mss)) > get64(&GATE->threshold);
+}
+
+/* What of `wire` bytes a request is likely to set in motion at once: no more than the last one did, or than twice what the sender has
+ * been seen to use. The window that it has kept may be that of a long path, and is in the ledger all the same. */
+INLINE __u64 likely_burst(const struct flow *flow, const struct outgoing *out, __u64 wire)
+{
+	__u64 response = get32(&flow->last_response);
+
+	if (out->class != CLASS_REQUEST || response == 0)
+		return wire;
+	return min_u64(wire, flow_wire(flow, max_u64(response, 2ull * get32(&flow->window))));
 }
 
 /* Whether what sets `wire` bytes in motion must keep the pace: on a long path what asks, and among many a grant of more than
@@ -188,15 +205,15 @@ INLINE bool keeps_pace(WITH_CORE const struct flow *flow, const struct outgoing 
 	if (!paced(CORE flow, out, wire))
 		return true;
 	before = ahead_of_link(CORE now);
-	return before == 0 || before + wire <= get64(&GATE->threshold);
+	return before == 0 || before + likely_burst(flow, out, wire) <= get64(&GATE->threshold);
 }
 
 /* When what does not keep the pace will: what is too much has been carried, but no less than a sixteenth of the threshold, so that
  * nobody is woken for each segment. */
-INLINE __u64 keeps_pace_at(WITH_CORE __u64 wire, __u64 now)
+INLINE __u64 keeps_pace_at(WITH_CORE const struct flow *flow, const struct outgoing *out, __u64 wire, __u64 now)
 {
-	__u64 before = ahead_of_link(CORE now), threshold = get64(&GATE->threshold);
-	__u64 excess = min_u64(max_u64(saturating_sub(before + wire, threshold), threshold / 16), before);
+	__u64 before = ahead_of_link(CORE now), threshold = get64(&GATE->threshold), after = before + likely_burst(flow, out, wire);
+	__u64 excess = min_u64(max_u64(saturating_sub(after, threshold), threshold / 16), before);
 
 	return now + (excess << 20) / max_u64(link_rate(CORE_ALONE), 1) + 1;
 }
@@ -209,7 +226,7 @@ INLINE void note_pace(WITH_CORE const struct flow *flow, const struct outgoing *
 	if (wire == 0 || pipe_of(CORE flow) == 0)
 		return;
 	before = ahead_of_link(CORE now);
-	after = before + wire;
+	after = before + likely_burst(flow, out, wire);
 	if (!paced(CORE flow, out, wire))
 		after = may_burst(CORE flow) ? max_u64(before, min_u64(after, get64(&GATE->threshold))) : before;
 	set64(&GATE->ahead, after);

@@ -145,12 +145,17 @@ __u64 ackgate_pipe_of(STATE, const struct flow *flow)
 	return pipe_of(CORE flow);
 }
 
+__u64 ackgate_room_needed(STATE, __u64 trigger, __u64 holds)
+{
+	return room_needed(CORE trigger, holds);
+}
+
 bool ackgate_keeps_pace(STATE, const struct flow *flow, const struct outgoing *out, __u64 wire, __u64 now)
 {
 	return keeps_pace(CORE flow, out, wire, now);
 }
 
-__u64 ackgate_keeps_pace_at(STATE, __u64 wire, __u64 now)
+__u64 ackgate_keeps_pace_at(STATE, const struct flow *flow, const struct outgoing *out, __u64 wire, __u64 now)
 {
-	return keeps_pace_at(CORE wire, now);
+	return keeps_pace_at(CORE flow, out, wire, now);
 }

@@ -80,6 +80,7 @@ unsafe extern "C" {
     safe fn ackgate_link_rate(settings: &Settings, gate: &Gate) -> u64;
     safe fn ackgate_in_flight(settings: &Settings, gate: &Gate) -> u64;
     safe fn ackgate_admits(settings: &Settings, gate: &Gate, trigger: u64, holds: u64) -> bool;
+    safe fn ackgate_room_needed(settings: &Settings, gate: &Gate, trigger: u64, holds: u64) -> u64;
     safe fn ackgate_keeps_pace(
         settings: &Settings,
         gate: &Gate,
@@ -88,7 +89,14 @@ unsafe extern "C" {
         wire: u64,
         now: u64,
     ) -> bool;
-    safe fn ackgate_keeps_pace_at(settings: &Settings, gate: &Gate, wire: u64, now: u64) -> u64;
+    safe fn ackgate_keeps_pace_at(
+        settings: &Settings,
+        gate: &Gate,
+        flow: &Flow,
+        out: &raw::Outgoing,
+        wire: u64,
+        now: u64,
+    ) -> u64;
     safe fn ackgate_booked_with(settings: &Settings, gate: &Gate, flow: &Flow) -> u64;
     safe fn ackgate_pipe_of(settings: &Settings, gate: &Gate, flow: &Flow) -> u64;
 }
@@ -484,6 +492,12 @@ pub fn pipe_of(rules: &Rules, gate: &Gate, flow: &Flow) -> u64 {
     ackgate_pipe_of(&rules.settings, gate, flow)
 }
 
+/// The room that `wire` more bytes need over a path that holds so much.
+#[must_use]
+pub fn room_needed(rules: &Rules, gate: &Gate, wire: u64, holds: u64) -> u64 {
+    ackgate_room_needed(&rules.settings, gate, wire, holds)
+}
+
 /// Whether what sets `wire` bytes in motion keeps the pace of long paths.
 #[must_use]
 pub fn keeps_pace(rules: &Rules, gate: &Gate, flow: &Flow, out: &Outgoing, wire: u64, now: Time) -> bool {
@@ -492,6 +506,6 @@ pub fn keeps_pace(rules: &Rules, gate: &Gate, flow: &Flow, out: &Outgoing, wire:
 
 /// When what does not keep the pace will.
 #[must_use]
-pub fn keeps_pace_at(rules: &Rules, gate: &Gate, wire: u64, now: Time) -> Time {
-    Time(ackgate_keeps_pace_at(&rules.settings, gate, wire, now.0))
+pub fn keeps_pace_at(rules: &Rules, gate: &Gate, flow: &Flow, out: &Outgoing, wire: u64, now: Time) -> Time {
+    Time(ackgate_keeps_pace_at(&rules.settings, gate, flow, &out.to_raw(), wire, now.0))
 }

@@ -298,10 +298,10 @@ fn a_list_that_only_grows_slows_new_connections_down() {
 }
 
 /// Senders over paths that hold more than the port's buffer.
-fn far(scheme: &str, rtt: &str, senders: u32) -> Report {
+fn far(scheme: &str, rtt: &str, senders: u32, rounds: u32) -> Report {
     let scenario = format!(
         r#"
-rounds = 3
+rounds = {rounds}
 time_limit = "120s"
 network.rtt = "{rtt}"
 tcp = {{ cc = "cubic", sack = true, timestamps = true, initial_window = 10 }}
@@ -314,7 +314,7 @@ workload = {{ kind = "rounds", volume = "64KB", connections = "persistent", dire
 #[test]
 fn exact_credit_carries_many_senders_over_paths_that_hold_more_than_the_port() {
     for (rtt, senders, least) in [("1ms", 100, 800.0), ("1ms", 400, 800.0), ("3ms", 32, 500.0), ("3ms", 64, 600.0)] {
-        let [alone, guarded] = ["none", "credit"].map(|scheme| far(scheme, rtt, senders));
+        let [alone, guarded] = ["none", "credit"].map(|scheme| far(scheme, rtt, senders, 3));
         assert!(alone.goodput_mbps < 200.0, "{senders}: {} Mb/s", alone.goodput_mbps);
         let seen = guarded.goodput_mbps;
         assert!(guarded.rto_timeouts == 0 && seen > least, "{senders} at {rtt}: {seen} Mb/s");
@@ -324,13 +324,28 @@ fn exact_credit_carries_many_senders_over_paths_that_hold_more_than_the_port() {
 #[test]
 fn exact_credit_is_never_worse_than_nothing_for_a_few_senders_far_away() {
     for (rtt, senders) in [("3ms", 4), ("3ms", 8), ("8ms", 8), ("8ms", 16), ("20ms", 8)] {
-        let alone = far("none", rtt, senders);
+        let alone = far("none", rtt, senders, 3);
         for scheme in ["credit", "credit\"\npac.auto = true # \""] {
-            let guarded = far(scheme, rtt, senders);
+            let guarded = far(scheme, rtt, senders, 3);
             let (seen, least) = (guarded.goodput_mbps, alone.goodput_mbps);
             assert!(guarded.rto_timeouts == 0 && seen > least, "{scheme}, {senders} at {rtt}: {seen} of {least} Mb/s");
         }
     }
+}
+
+#[test]
+fn a_few_senders_far_away_do_not_wait_for_each_other() {
+    // What kept windows would allow is up to twenty times what is asked for.
+    for (rtt, senders) in [("3ms", 2), ("20ms", 2), ("20ms", 4)] {
+        let alone = far("none", rtt, senders, 60).goodput_mbps;
+        for scheme in ["credit", "credit\"\npac.auto = true # \""] {
+            let seen = far(scheme, rtt, senders, 60).goodput_mbps;
+            assert!(seen > 0.96 * alone, "{scheme}, {senders} at {rtt}: {seen} of {alone} Mb/s");
+        }
+    }
+    // Four of these have no room beside each other without a guard.
+    let seen = far("credit\"\npac.auto = true # \"", "500us", 4, 60).goodput_mbps;
+    assert!(seen > 650.0, "{seen} Mb/s");
 }
 
 #[test]

@@ -33,7 +33,7 @@ pub(crate) struct Reproduce {
     /// Leave the simulator out.
     #[arg(long)]
     no_simulator: bool,
-    /// Folder for kernel.md and kernel.json.
+    /// Folder for kernel.md and kernel.json; after Ctrl-C they tell of what was complete by then.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// List the experiments, and run none.
@@ -65,7 +65,7 @@ pub(super) fn run(args: &Reproduce) -> anyhow::Result<()> {
         program: args.guard_program.clone(),
     };
     let begin = Instant::now();
-    let Reproduced { outcome, others } = reproduce(plan, &config, &stop, tell)?;
+    let Reproduced { outcome, others, stopped } = reproduce(plan, &config, &stop, tell)?;
     let machine = Machine::this();
     let how = Circumstances {
         command: args.command(),
@@ -75,7 +75,9 @@ pub(super) fn run(args: &Reproduce) -> anyhow::Result<()> {
         others,
         seconds: begin.elapsed().as_secs_f64(),
     };
-    conclude(args, &outcome, &how)
+    conclude(args, &outcome, &how)?;
+    // What was done by then is told all the same.
+    stopped.map_or(Ok(()), |error| Err(error.into()))
 }
 
 impl Reproduce {

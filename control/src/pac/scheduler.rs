@@ -434,7 +434,7 @@ impl Scheduler {
         let (holds, pipe) = (decision::booked_with(rules, gate, flow), decision::pipe_of(rules, gate, flow));
         gate.far_waits.set(u64::from(rules.credit && pipe > 0));
         if wire > 0 && !decision::keeps_pace(rules, gate, flow, &held.out, wire, now) {
-            self.next_try = decision::keeps_pace_at(rules, gate, wire, now);
+            self.next_try = decision::keeps_pace_at(rules, gate, flow, &held.out, wire, now);
             return false;
         }
         if wire > 0 && !decision::admits(rules, gate, wire, holds) {
@@ -442,7 +442,7 @@ impl Scheduler {
                 return true;
             }
             gate.wanted_path.set(holds);
-            gate.wanted.set(wire.min(gate.threshold.get() + pipe));
+            gate.wanted.set(decision::room_needed(rules, gate, wire, holds));
             // The budget may have grown between the look and the wish.
             if !decision::admits(rules, gate, wire, holds) {
                 return false;

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use ackgate_papers::headlines::figures::Row;
 use ackgate_papers::kernel::outcome::{Outcome, Witness};
-use ackgate_papers::kernel::{Plan, Point, simulated};
+use ackgate_papers::kernel::{Experiment, Plan, Point, simulated};
 use ackgate_sim::scenario::{Epochs, Scenario, ScenarioError, Workload};
 use thiserror::Error;
 
@@ -61,6 +61,8 @@ pub struct Reproduced {
     pub outcome: Outcome,
     /// Largest share of the processors' time that other programs took at any look between experiments, 0 to 1.
     pub others: f64,
+    /// What stopped it before the last experiment, if something did.
+    pub stopped: Option<ReproduceError>,
 }
 
 /// Why there is no report.
@@ -122,7 +124,7 @@ impl ReproduceError {
 /// Runs the plan. Nothing else of this program runs beside the kernel's points, which are real time.
 ///
 /// # Errors
-/// When a testbed, a guard or a simulation fails, or `stop` is set.
+/// When a testbed, a guard or a simulation fails, or `stop` is set before there is anything to tell.
 pub fn reproduce(
     plan: Plan,
     config: &ReproduceConfig,
@@ -141,33 +143,16 @@ pub fn reproduce(
     }
     for experiment in chosen() {
         others = others.max(busy()?);
-        let points = outcome.plan.points(experiment, config.quick, config.rate)?;
-        let mut rows: Vec<Vec<Row>> = vec![Vec::new(); points.len()];
-        // Runs of several curves take turns, so that what the machine does meanwhile falls on all of them.
-        for run in 0..points.iter().map(|point| point.runs).max().unwrap_or(0) {
-            for (point, rows) in points.iter().zip(&mut rows) {
-                tell(Step::Point(Witness::Kernel, &experiment.id, point));
-                match bench.measure(point, run) {
-                    Ok(more) => rows.extend(more),
-                    Err(error) if error.is_stop() || error.is_refusal() => return Err(error),
-                    // What else was measured stays.
-                    Err(error) => {
-                        bench.standing = None;
-                        tell(Step::Vain(point, &error.to_string()));
-                    }
-                }
+        match bench.experiment(experiment, &mut outcome, &mut tell) {
+            Ok(()) => {}
+            // An hour's figures are not thrown away.
+            Err(error) if error.is_stop() && outcome.measured().next().is_some() => {
+                return Ok(Reproduced { outcome, others, stopped: Some(error) });
             }
-        }
-        bench.standing = None;
-        for (point, rows) in points.iter().zip(rows) {
-            outcome.add(Witness::Kernel, point, rows);
-            if config.simulate {
-                tell(Step::Point(Witness::Simulator, &experiment.id, point));
-                outcome.add(Witness::Simulator, point, simulated::simulated(point, stop)?);
-            }
+            Err(error) => return Err(error),
         }
     }
-    Ok(Reproduced { outcome, others })
+    Ok(Reproduced { outcome, others, stopped: None })
 }
 
 /// Share of the processors' time that other programs take now, 0 to 1.
@@ -190,6 +175,42 @@ struct Standing {
 }
 
 impl Bench<'_> {
+    /// All points of an experiment, on the kernel and in the simulator.
+    fn experiment(
+        &mut self,
+        experiment: &Experiment,
+        outcome: &mut Outcome,
+        tell: &mut impl FnMut(Step<'_>),
+    ) -> Result<(), ReproduceError> {
+        let config = self.config;
+        let points = outcome.plan.points(experiment, config.quick, config.rate)?;
+        let mut rows: Vec<Vec<Row>> = vec![Vec::new(); points.len()];
+        // Runs of several curves take turns, so that what the machine does meanwhile falls on all of them.
+        for run in 0..points.iter().map(|point| point.runs).max().unwrap_or(0) {
+            for (point, rows) in points.iter().zip(&mut rows) {
+                tell(Step::Point(Witness::Kernel, &experiment.id, point));
+                match self.measure(point, run) {
+                    Ok(more) => rows.extend(more),
+                    Err(error) if error.is_stop() || error.is_refusal() => return Err(error),
+                    // What else was measured stays.
+                    Err(error) => {
+                        self.standing = None;
+                        tell(Step::Vain(point, &error.to_string()));
+                    }
+                }
+            }
+        }
+        self.standing = None;
+        for (point, rows) in points.iter().zip(rows) {
+            outcome.add(Witness::Kernel, point, rows);
+            if config.simulate {
+                tell(Step::Point(Witness::Simulator, &experiment.id, point));
+                outcome.add(Witness::Simulator, point, simulated::simulated(point, self.stop)?);
+            }
+        }
+        Ok(())
+    }
+
     /// One run of a point, of this number.
     fn measure(&mut self, point: &Point, run: u32) -> Result<Vec<Row>, ReproduceError> {
         let failed = |error| ReproduceError::Lab { point: format!("{} at {}", point.curve, point.x), error };

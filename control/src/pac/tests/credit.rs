@@ -329,3 +329,25 @@ fn a_request_that_has_waited_long_goes_before_acks() {
     let order: Vec<u32> = host.wire[before..].iter().map(|&(flow, _, _)| flow).collect();
     assert_eq!(order, [1, 0], "a quarter of the limit has passed");
 }
+
+#[test]
+fn at_the_end_of_a_response_a_wide_window_costs_no_more_than_what_is_still_to_come() {
+    let mut host = Host::new(Config { auto: true, rate_mbps: 1_000, ..Config::credit(96_000) });
+    for flow in 0..3 {
+        host.connect(flow);
+        host.send(flow, request(1));
+    }
+    let flow = &host.pac.state.flows[0];
+    // Kept from when it was alone.
+    flow.edge.set(1_000_000);
+    flow.last_response.set(44 * MSS);
+    let mut costs = Vec::new();
+    for seq in (1..40 * MSS).step_by(MSS as usize) {
+        host.data(0, seq, MSS);
+        host.ack(0, seq + MSS);
+        costs.push(host.owed(0));
+    }
+    let share = host.pac.gate().threshold.get() / 4;
+    assert!(costs[20] > 2 * share, "in the middle as much as it has been seen to use, twice: {costs:?}");
+    assert!(costs[39] <= share.max(6 * u64::from(MSS)), "four segments are to come: {costs:?}");
+}

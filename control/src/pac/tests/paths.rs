@@ -128,6 +128,42 @@ fn what_no_flow_owes_is_soon_owed_on_no_path() {
 }
 
 #[test]
+fn what_is_larger_than_all_room_waits_only_for_more_than_the_path_holds() {
+    let mut host = guard();
+    host.connect(0);
+    host.connect(1);
+    host.send(0, request(1));
+    host.fill(0);
+    let counted = host.pac.gate().threshold.get();
+    let admits = |host: &Host, wire| decision::admits(&host.pac.rules, host.pac.gate(), wire, 15_000);
+    assert!(!admits(&host, 1), "the gate is full");
+    for _ in 0..counted / u64::from(MSS) {
+        let flow = &host.pac.state.flows[0];
+        host.data(0, flow.received.get().max(1), MSS);
+        let owed = host.pac.gate().owed.get();
+        assert_eq!(admits(&host, 1_000_000), owed <= 15_000, "{owed} of {counted}");
+        assert_eq!(admits(&host, counted), owed == 0, "what fits as a whole waits until it does: {owed}");
+    }
+    assert!(host.pac.gate().owed.get() <= 15_000);
+}
+
+#[test]
+fn a_request_keeps_the_pace_of_the_last_response_and_not_of_a_window_that_was_kept() {
+    let mut host = guard();
+    for flow in 0..2 {
+        host.connect(flow);
+        host.make_far(flow);
+        let flow = &host.pac.state.flows[flow as usize];
+        flow.last_response.set(30_000);
+        flow.edge.set(1_000_000);
+    }
+    for flow in 0..2 {
+        let asks = host.send(flow, Segment { window: u16::MAX, ..request(1) });
+        assert!(host.has_left(asks), "two responses of 30 KB do not stand before each other");
+    }
+}
+
+#[test]
 fn the_handshakes_last_ack_leaves_with_a_closed_window_and_its_request_follows() {
     let mut host = guard();
     for flow in 0..12 {
