@@ -21,8 +21,8 @@ const HOSTS: usize = 8;
 const RACKS: usize = 3;
 /// What a frame takes there and back between two of the lab's hosts.
 const OWN_RTT: Span = Span::micros(100);
-/// A full frame, in bytes.
-const FRAME: u64 = 1_514;
+/// Headers of a frame, in bytes: Ethernet, IPv4 and TCP without options.
+const HEADERS: u32 = 54;
 /// A segment that a port of 1500 bytes carries.
 const FULL: u32 = 1_460;
 /// Below this, a timeout needs the shim: TCP's own timers cannot have it.
@@ -50,7 +50,9 @@ impl Setup {
         let scenario = point.scenario.resolved();
         let network = &scenario.network;
         let tcp = &scenario.tcp;
-        let (mark, marking) = mark(&scenario.switch.discipline);
+        // What a switch counts in packets are the setting's own.
+        let frame = u64::from(tcp.mss.min(FULL) + HEADERS);
+        let (mark, marking) = mark(&scenario.switch.discipline, frame);
         let rtt = Duration::from_nanos(network.rtt.0.saturating_sub(OWN_RTT.0));
         let shim = tcp.rto_min < FINE;
         // Linux's timeout is the smoothed time and at least the floor; a floor of the variance is one of the timeout.
@@ -59,7 +61,7 @@ impl Setup {
         let spec = Spec {
             hosts: HOSTS,
             rate: network.rate.0,
-            buffer: bytes(scenario.switch.buffer),
+            buffer: bytes(scenario.switch.buffer, frame),
             burst: Spec::burst_for(network.rate.0),
             rto_min: Some(rto_min),
             initial_window: Some(tcp.initial_window),
@@ -148,20 +150,20 @@ fn guard(scenario: &Scenario) -> Option<(&'static str, Vec<String>, Option<Span>
 }
 
 /// Where a port marks, and whether it does so by what the hosts have negotiated.
-fn mark(discipline: &Discipline) -> (Option<u64>, bool) {
+fn mark(discipline: &Discipline, frame: u64) -> (Option<u64>, bool) {
     match discipline {
         Discipline::DropTail => (None, false),
-        Discipline::Ecn(ecn) => (Some(bytes(ecn.mark_above)), true),
+        Discipline::Ecn(ecn) => (Some(bytes(ecn.mark_above, frame)), true),
         // This kernel has no RED: a port marks by its queue at the moment, above what RED's average would mark all from.
         #[expect(clippy::cast_sign_loss, reason = "thresholds are not negative")]
-        Discipline::Red(red) => (red.ecn.then_some((red.max * FRAME as f64) as u64), red.ecn),
+        Discipline::Red(red) => (red.ecn.then_some((red.max * frame as f64) as u64), red.ecn),
     }
 }
 
-fn bytes(capacity: Capacity) -> u64 {
+fn bytes(capacity: Capacity, frame: u64) -> u64 {
     match capacity {
         Capacity::Bytes(bytes) => bytes,
-        Capacity::Packets(packets) => u64::from(packets) * FRAME,
+        Capacity::Packets(packets) => u64::from(packets) * frame,
         Capacity::Unlimited => u64::MAX,
     }
 }
@@ -222,7 +224,8 @@ mod tests {
         assert_eq!((of("web.hwatch").spec.rate, of("edge.dctcp").spec.rate), (100_000_000, 200_000_000));
         assert_eq!((of("edge.dctcp").cc.as_deref(), of("edge.dctcp").guard), (Some("dctcp"), None));
         assert_eq!(of("pinned.b80").window, Some(1));
-        assert_eq!(of("star.ecn").spec.mark, Some(25 * 1_514));
+        // Packets of 576 bytes of payload.
+        assert_eq!((of("star.ecn").spec.mark, of("star.dctcp").spec.mark), (Some(25 * 630), Some(20 * 630)));
         assert_eq!((of("star.m21").mss, of("star.m21").spec.delayed_ack), (Some(576), true));
         let shim = of("cluster.us");
         assert_eq!(shim.spec.rto_min, Some(Duration::from_secs(1)));
