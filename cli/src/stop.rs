@@ -3,34 +3,41 @@
 use std::os::fd::BorrowedFd;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, poll};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
-use signal_hook::{flag, low_level};
+use signal_hook::low_level;
 
-/// A flag that the first SIGINT or SIGTERM sets; a second one ends the process at once.
+/// A signal this long after the first is a second wish, not the same one twice: `timeout`, `make` and a terminal send theirs to a process
+/// and to its group.
+const ANOTHER: Duration = Duration::from_secs(1);
+
+/// A flag that the first SIGINT, SIGTERM or SIGHUP sets; another, a second or more after it, ends the process at once.
 pub(crate) fn on_signals() -> anyhow::Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
-        flag::register_conditional_shutdown(signal, 130, Arc::clone(&stop))
-            .and_then(|_| flag::register(signal, Arc::clone(&stop)))
-            .context("installing a signal handler")?;
-    }
+    let ending = ending().context("installing a signal handler")?;
+    let (flag, mut first) = (Arc::clone(&stop), None);
+    listen(&ending, move |_| {
+        flag.store(true, Ordering::Relaxed);
+        if first.get_or_insert_with(Instant::now).elapsed() >= ANOTHER {
+            low_level::exit(130);
+        }
+        true
+    })?;
     Ok(stop)
 }
 
-/// A descriptor that SIGINT, SIGTERM and SIGHUP make readable; the last one not where it is ignored, as under `nohup`.
+/// A descriptor that SIGINT, SIGTERM and SIGHUP make readable.
 pub(crate) fn of_a_guard() -> anyhow::Result<UnixStream> {
     let install = || {
         let (reader, writer) = UnixStream::pair()?;
-        low_level::pipe::register(SIGINT, writer.try_clone()?)?;
-        low_level::pipe::register(SIGTERM, writer.try_clone()?)?;
-        if !ignored(&std::fs::read_to_string("/proc/self/status")?, SIGHUP) {
-            low_level::pipe::register(SIGHUP, writer)?;
+        for signal in ending()? {
+            low_level::pipe::register(signal, writer.try_clone()?)?;
         }
         Ok::<_, std::io::Error>(reader)
     };
@@ -38,8 +45,19 @@ pub(crate) fn of_a_guard() -> anyhow::Result<UnixStream> {
 }
 
 /// Calls `tell` with every SIGINT, SIGTERM and SIGHUP, on a thread of its own, until it returns false.
-pub(crate) fn tell_signals(mut tell: impl FnMut(i32) -> bool + Send + 'static) -> anyhow::Result<()> {
-    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).context("installing a signal handler")?;
+pub(crate) fn tell_signals(tell: impl FnMut(i32) -> bool + Send + 'static) -> anyhow::Result<()> {
+    listen(&[SIGINT, SIGTERM, SIGHUP], tell)
+}
+
+/// What ends this process: SIGHUP not where it is ignored, as under `nohup`.
+fn ending() -> std::io::Result<Vec<i32>> {
+    let hangup = (!ignored(&std::fs::read_to_string("/proc/self/status")?, SIGHUP)).then_some(SIGHUP);
+    Ok([SIGINT, SIGTERM].into_iter().chain(hangup).collect())
+}
+
+/// Calls `tell` with each of these signals, on a thread of its own, until it returns false.
+fn listen(signals: &[i32], mut tell: impl FnMut(i32) -> bool + Send + 'static) -> anyhow::Result<()> {
+    let mut signals = Signals::new(signals).context("installing a signal handler")?;
     let listen = move || signals.forever().all(&mut tell);
     std::thread::Builder::new().name("ackgate-signals".into()).spawn(listen).context("listening for signals")?;
     Ok(())

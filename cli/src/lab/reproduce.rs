@@ -74,6 +74,7 @@ pub(super) fn run(args: &Reproduce) -> anyhow::Result<()> {
         machine: format!("Linux {}, {} processors", machine.kernel, machine.cpus),
         others,
         seconds: begin.elapsed().as_secs_f64(),
+        stopped: stopped.is_some(),
     };
     conclude(args, &outcome, &how)?;
     // What was done by then is told all the same.

@@ -29,6 +29,8 @@ pub struct Circumstances {
     pub others: f64,
     /// Time that it took, in seconds.
     pub seconds: f64,
+    /// Whether it was stopped before the last experiment was complete.
+    pub stopped: bool,
 }
 
 /// What was measured, as tables of Markdown.
@@ -82,6 +84,9 @@ pub fn markdown(outcome: &Outcome, how: &Circumstances) -> String {
             "**Between experiments other programs took up to {:.0} % of the processors' time: the kernel's figures are lower than they would be.**\n",
             100.0 * how.others
         );
+    }
+    if how.stopped {
+        text += "**It was stopped: an experiment that was not complete by then is not here.**\n\n";
     }
     text += &preface(how.rate_mbps);
     text += "## The board\n\n| headline | the paper | kernel | its figures | simulator | its figures |\n|---|---|---|---|---|---|\n";
@@ -217,7 +222,7 @@ pub fn json(outcome: &Outcome, how: &Circumstances) -> Value {
             .into()
     };
     json!({
-        "command": how.command, "quick": how.quick, "rate_mbps": how.rate_mbps, "machine": how.machine, "others": how.others,
+        "command": how.command, "quick": how.quick, "rate_mbps": how.rate_mbps, "machine": how.machine, "others": how.others, "stopped": how.stopped,
         "seconds": how.seconds, "headlines": headlines.collect::<Vec<_>>(),
         "kernel": curves(Witness::Kernel), "simulator": curves(Witness::Simulator),
     })
