@@ -18,7 +18,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use ackgate_control::pac;
+use ackgate_control::gate;
 use ackgate_linux::{Error, Guard};
 use clap::Args;
 
@@ -80,7 +80,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
 }
 
 /// Guards by the fast path.
-fn gate(arguments: &Arguments, policy: pac::Guard, place: impl Fn() -> anyhow::Result<Place>) -> anyhow::Result<()> {
+fn gate(arguments: &Arguments, policy: gate::Guard, place: impl Fn() -> anyhow::Result<Place>) -> anyhow::Result<()> {
     let Arguments { settings, wait, .. } = arguments;
     let stop = stop::of_a_guard()?;
     let mut printer = Printer::new(arguments.json, Samples::All);

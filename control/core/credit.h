@@ -3,7 +3,7 @@
  * Exact credit: what a flow may still send is its advertised right edge minus what has arrived. No estimate of the sender's
  * congestion window is needed, and a window that the sender has kept cannot burst past its credit.
  *
- * The ledger and the scheduler are PAC's; what changes is what a release costs and what it says:
+ * Ledger and scheduler are common to all; what is its own is what a release costs and what it says:
  *
  * - No danger: as long as the windows that TCP offers to all active flows fit the budget together, none is lowered.
  * - Charge: what the sender may send once the packet has left, right edge minus highest byte received, less what the flow owes
@@ -52,8 +52,6 @@
 #define TURNS 4
 /* The same while CE marks come: senders that have reduced their windows need several round trips for a large grant. */
 #define MARKED_TURNS 6
-/* So many full frames keep a sender moving that sends side by side with others: two on their way, two acknowledged. */
-#define QUANTUM (4 * FULL_FRAME)
 /* What hosts may keep a stream waiting for, ns: interrupts are coalesced, processes scheduled. Flows side by side have as much
  * more on their way than their paths hold. */
 #define HOST_DELAY 200000ull
@@ -61,21 +59,8 @@
 /* Least unacknowledged segments of an undisturbed stream with which an ACK goes out; two after loss or marks, as with delayed
  * ACKs (RFC 5681 section 4.2). */
 #define MOST_LEFT_OUT 4
-/* So many turns of all flows fit into the longest hold; with a short timer of our own TCP, into less. */
-#define TURNS_PER_HOLD 3
 /* Until the link has shown that it carries more, a turn takes no more than this many budgets. */
 #define BUDGETS_PER_TURN 64
-
-/* The longest turn, ns. */
-INLINE __u64 longest_turn(CORE_ONLY)
-{
-	return SETTINGS->max_hold / TURNS_PER_HOLD;
-}
-
-INLINE bool timer_is_short(CORE_ONLY)
-{
-	return below_timer(longest_turn(CORE_ALONE), own_timer(CORE_ALONE)) < longest_turn(CORE_ALONE);
-}
 
 /* Segments of a grant: in pairs where a sender's timer does not wait for the delayed ACK of an odd one. */
 INLINE __u64 in_pairs(WITH_CORE __u64 segments)
@@ -92,12 +77,6 @@ INLINE __u64 turn(CORE_ONLY)
 		return max_u64(threshold, rate * (own_timer(CORE_ALONE) / 2) >> 20);
 	shown = max_u64(threshold * BUDGETS_PER_TURN, get64(&GATE->smooth_bandwidth) * longest_turn(CORE_ALONE) >> 20);
 	return rate == 0 ? shown : max_u64(threshold, min_u64(shown, rate * longest_turn(CORE_ALONE) >> 20));
-}
-
-/* Whether all active flows can send side by side: nobody waits, and no ACK needs a copy. */
-INLINE bool abreast(CORE_ONLY)
-{
-	return get64(&GATE->engaged) * QUANTUM <= get64(&GATE->threshold);
 }
 
 /*
@@ -157,16 +136,10 @@ INLINE bool crowded(WITH_CORE const struct flow *flow)
 
 /* Whether timers would fire long before everybody has had a turn: then what a guard can do is done sooner by the timers themselves,
  * and all is left to TCP. */
-INLINE bool beyond_timers(WITH_CORE const struct flow *flow)
+INLINE bool credit_beyond_timers(WITH_CORE const struct flow *flow)
 {
-	__u64 waits;
-
-	if (!timer_is_short(CORE_ALONE))
-		return false;
-	if (SETTINGS->credit)
-		return get64(&GATE->crowd) * flow_wire(flow, LEAST_SEGMENTS * get32(&flow->mss)) > BEYOND_TIMERS * turn(CORE_ALONE);
-	waits = get64(&GATE->crowd) * flow_wire(flow, get32(&flow->window));
-	return waits > get64(&GATE->threshold) && waits > link_rate(CORE_ALONE) * below_timer(longest_turn(CORE_ALONE), own_timer(CORE_ALONE)) >> 20;
+	return timer_is_short(CORE_ALONE) &&
+	       get64(&GATE->crowd) * flow_wire(flow, LEAST_SEGMENTS * get32(&flow->mss)) > BEYOND_TIMERS * turn(CORE_ALONE);
 }
 
 /* Whether all that active flows could send at once fits, or nothing can be done: then nothing is lowered. Nor is it for one flow
@@ -175,9 +148,21 @@ INLINE bool no_danger(WITH_CORE const struct flow *flow)
 {
 	if (SETTINGS->search && get64(&GATE->crowd) <= 1)
 		return true;
-	return beyond_timers(CORE flow) || get64(&GATE->offered) <= get64(&GATE->threshold) + (get64(&GATE->engaged) <= 1 ? pipe_of(CORE flow) : 0);
+	return credit_beyond_timers(CORE flow) || get64(&GATE->offered) <= get64(&GATE->threshold) + (get64(&GATE->engaged) <= 1 ? pipe_of(CORE flow) : 0);
 }
 
+/* Whether the sender has no more: it has finished, or pushed where its responses end. A PSH alone tells little (note 5). */
+INLINE bool credit_has_no_more(WITH_CORE const struct flow *flow)
+{
+	__u32 flags = get32(&flow->flags);
+	bool ends = get64(&flow->size) == expected(CORE flow) || flags & FLOW_DRY ||
+		    (get32(&flow->last_response) > 0 && !(flags & FLOW_PUSHES_MIDWAY));
+	bool pushed = SETTINGS->push_ends_response && flags & FLOW_PUSHED && ends;
+
+	return (pushed || flags & FLOW_PEER_DONE) && !(flags & FLOW_RECOVERING);
+}
+
+/* Payload that is still to come of the response, from the acknowledgement number on. */
 INLINE __u64 lacking(WITH_CORE const struct flow *flow, __u32 ack)
 {
 	__u64 size = get64(&flow->size), response = expected(CORE flow), lacking;
@@ -196,7 +181,7 @@ INLINE bool is_superfluous(WITH_CORE const struct flow *flow, const struct outgo
 	/* Nothing is thinned where nothing is in danger, nor on long paths, whose senders time their ACKs. */
 	if (no_danger(CORE flow) || pipe_of(CORE flow) > 0)
 		return false;
-	if (!governs(CORE flow) || out->class != CLASS_ACK || out->ece || out->dsack || out->repeated || get32(&flow->held) > 0)
+	if (out->class != CLASS_ACK || out->ece || out->dsack || out->repeated || get32(&flow->held) > 0)
 		return false;
 	if (any_flag(flow, FLOW_PUSHED | FLOW_RECOVERING | FLOW_PEER_DONE | FLOW_OVERTAKEN) ||
 	    get32(&flow->received) != out->ack || !can_go_on(flow, out->ack))
@@ -205,19 +190,6 @@ INLINE bool is_superfluous(WITH_CORE const struct flow *flow, const struct outgo
 	run = get32(&flow->run);
 	limit = min_u64(limit, min_u64(run / 4, window / 2));
 	return run >= window && ahead_of(out->ack, get32(&flow->released_ack)) < limit;
-}
-
-INLINE __u32 kept_edge(const struct flow *flow, const struct outgoing *out)
-{
-	return out->ack + in_units(remaining(flow, out->ack), out->shift);
-}
-
-INLINE __u32 edge_at(const struct outgoing *out, __u32 wanted)
-{
-	__u32 offered = (__u32)out->window << (out->shift & 15);
-
-	wanted = in_units(wanted, out->shift);
-	return out->ack + (wanted < offered ? wanted : offered);
 }
 
 INLINE __u32 least(const struct flow *flow, const struct outgoing *out)
@@ -283,7 +255,7 @@ INLINE void credit_trigger(WITH_CORE const struct flow *flow, const struct outgo
 					      : out->class != CLASS_URGENT && out->class != CLASS_STALE;
 	__u32 to = kept_edge(flow, out);
 
-	if ((out->class == CLASS_ACK || out->class == CLASS_DATA) && has_no_more(CORE flow)) {
+	if ((out->class == CLASS_ACK || out->class == CLASS_DATA) && credit_has_no_more(CORE flow)) {
 		trigger->edge = crowded(CORE flow) && !out->repeated ? to : later(least(flow, out), to);
 		trigger->moves_edge = true;
 		return;
@@ -310,19 +282,6 @@ INLINE __u64 cost_of_split(WITH_CORE const struct flow *flow, const struct outgo
 
 	without_grant(CORE flow, out, &trigger);
 	return trigger.wire + (out->data ? get32(&flow->header) : 0);
-}
-
-INLINE __u32 within(const struct flow *flow, const struct outgoing *out, __u32 most)
-{
-	return later(edge_at(out, most), kept_edge(flow, out));
-}
-
-/* The window field that says the flow's right edge. */
-INLINE __u16 credit_window(const struct flow *flow, const struct outgoing *out)
-{
-	__u32 field = remaining(flow, out->ack) >> (out->shift & 15);
-
-	return field < out->window ? field : out->window;
 }
 
 #endif

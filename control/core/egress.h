@@ -180,8 +180,7 @@ INLINE bool may_pass(WITH_CORE const struct flow *flow, const struct segment *se
 
 	if (SETTINGS->hold == HOLD_NOTHING)
 		return true;
-	/* All that may come fits: nothing waits. */
-	if (governs(CORE flow) ? no_danger(CORE flow) : beyond_timers(CORE flow))
+	if (hands_off(CORE flow))
 		return order_kept;
 	if (SETTINGS->hold == HOLD_REQUESTS && class == CLASS_ACK)
 		return order_kept;
@@ -295,7 +294,7 @@ SUBPROGRAM int account_egress(WITH_CORE struct flow *flow, const struct segment 
 	}
 	if (any_flag(flow, FLOW_ENGAGED))
 		note_offer(CORE flow);
-	if (SETTINGS->thin_acks && is_superfluous(CORE flow, out)) {
+	if (SETTINGS->thin_acks && is_superfluous(CORE flow, out) && governs(CORE flow)) {
 		add64(&GATE->thinned, 1);
 		return DECIDE_DISCARD;
 	}

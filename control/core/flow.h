@@ -70,43 +70,10 @@ INLINE __u64 smooth(__u64 old, __u64 sample)
 	return old == 0 ? sample : old - old / 8 + sample / 8;
 }
 
-/* A sender does not cut a segment to fit its window. */
-INLINE __u32 whole_segments(const struct flow *flow, __u32 bytes)
-{
-	__u32 mss = max_u32(get32(&flow->mss), 1);
-
-	return bytes / mss * mss;
-}
-
-INLINE __u32 remaining(const struct flow *flow, __u32 ack)
-{
-	return ahead_of(get32(&flow->edge), ack);
-}
-
-INLINE bool at_edge(const struct flow *flow)
-{
-	return remaining(flow, get32(&flow->received)) < get32(&flow->mss);
-}
-
 /* Whether what arrived ends with less than a whole segment. */
 INLINE bool is_cut(const struct flow *flow, __u32 payload)
 {
 	return payload % max_u32(get32(&flow->mss), 1) > 0;
-}
-
-INLINE bool stopped_short(const struct flow *flow, __u32 payload)
-{
-	return !at_edge(flow) || (is_cut(flow, payload) && remaining(flow, get32(&flow->received)) > 1u << (get32(&flow->scale) & 15));
-}
-
-INLINE bool can_go_on(const struct flow *flow, __u32 ack)
-{
-	return remaining(flow, ack) >= LEAST_SEGMENTS * get32(&flow->mss);
-}
-
-INLINE __u32 in_units(__u32 bytes, __u32 shift)
-{
-	return ((bytes >> (shift & 15)) + !!(bytes & ((1u << (shift & 15)) - 1))) << (shift & 15);
 }
 
 #endif

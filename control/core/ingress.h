@@ -5,7 +5,7 @@
 #ifndef ACKGATE_CORE_INGRESS_H
 #define ACKGATE_CORE_INGRESS_H
 
-#include "pac.h"
+#include "price.h"
 
 /* Longest RTT that is believed, ns: above, the sample was a pause of the application. */
 #define LONGEST_RTT 1000000000ull
@@ -164,18 +164,6 @@ INLINE void sample_answer(WITH_CORE struct flow *flow, __u64 now)
 	sample = (__u64)(__u32)((__u32)(now >> 10) - start) << 10;
 	if (sample <= LONGEST_RTT)
 		note_least_rtt(flow, without_queue(CORE sample), now);
-}
-
-INLINE void note_flight(struct flow *flow, __u32 end)
-{
-	__u32 flags = get32(&flow->flags), flight;
-	bool before_reduction = flags & FLOW_REDUCED && seq_distance(end, get32(&flow->recover)) <= 0;
-
-	if (flags & FLOW_ACKED && !(flags & FLOW_RECOVERING) && !before_reduction) {
-		flight = ahead_of(end, get32(&flow->released_ack));
-		if (flight > get32(&flow->window))
-			set32(&flow->window, flight);
-	}
 }
 
 INLINE void count_loss(CORE_ONLY)

@@ -17,6 +17,9 @@
 #define PATHS 16
 #define SHORTEST_PATH 16384ull
 
+/* So many full frames keep a sender moving that sends side by side with others: two on their way, two acknowledged. */
+#define QUANTUM (4 * FULL_FRAME)
+
 /*
  * The law.
  *
@@ -160,6 +163,12 @@ INLINE __u64 room_needed(WITH_CORE __u64 trigger, __u64 holds)
 INLINE bool admits(WITH_CORE __u64 trigger, __u64 holds)
 {
 	return room_needed(CORE trigger, holds) <= room_for(CORE holds);
+}
+
+/* Whether all active flows can send side by side: nobody waits, and no ACK needs a copy. */
+INLINE bool abreast(CORE_ONLY)
+{
+	return get64(&GATE->engaged) * QUANTUM <= get64(&GATE->threshold);
 }
 
 /* Whether initial windows of all flows at once are more than the budget. Fewer senders hurt nobody by beginning together. */

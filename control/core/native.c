@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /* The decision core for a process: what control/src/decision.rs calls. */
 #include "egress.h"
+#include "silence.h"
 
 #define STATE const struct settings *core_settings, struct gate *core_gate
 

@@ -15,6 +15,9 @@
 /* Parts of a timer that a hold may take: what was released has to arrive before it fires. */
 #define TIMER_SHARE(timer) ((timer) / 4 * 3)
 
+/* So many turns of all flows fit into the longest hold; with a short timer of our own TCP, into less. */
+#define TURNS_PER_HOLD 3
+
 /* Lets a wait last no longer than `timer` allows, if there is one. */
 INLINE __u64 below_timer(__u64 wait, __u64 timer)
 {
@@ -39,6 +42,17 @@ INLINE __u64 longest_request_hold(CORE_ONLY)
 INLINE __u64 longest_ack_hold(CORE_ONLY)
 {
 	return below_timer(SETTINGS->max_hold, get64(&GATE->peer_timer));
+}
+
+/* The longest turn, ns. */
+INLINE __u64 longest_turn(CORE_ONLY)
+{
+	return SETTINGS->max_hold / TURNS_PER_HOLD;
+}
+
+INLINE bool timer_is_short(CORE_ONLY)
+{
+	return below_timer(longest_turn(CORE_ALONE), own_timer(CORE_ALONE)) < longest_turn(CORE_ALONE);
 }
 
 /* A timer has fired after `wait`. Of sixteen that do, about one is faster than what is known then. */

@@ -130,7 +130,7 @@ enum hold_what {
 /* Something that triggers data has left since new data last came. */
 #define FLOW_AWAITED (1u << 21)
 
-/* Settings, fixed while the guard runs (control/src/pac/config.rs says what each is for). */
+/* Settings, fixed while the guard runs (control/src/gate/config.rs says what each is for). */
 struct settings {
 	/* Shortest control interval. */
 	__u64 min_interval;
@@ -235,7 +235,7 @@ struct gate {
 	__u64 half_open;
 	/* Flows that divide the budget among them: asked and not yet answered, or sending. */
 	__u64 engaged;
-	/* Most flows that were engaged at once of late: what turns are reckoned with (see crate::credit). */
+	/* Most flows that were engaged at once of late: what turns are reckoned with (credit.h). */
 	__u64 crowd;
 	/* When crowd was last let fall, and the link's rate judged, ns. */
 	__u64 looked_back;

@@ -20,8 +20,8 @@
 //! link that is idle for want of work, connections that are being set up, and servers that think say nothing about budgets.
 //! Neighbouring epochs are compared, and many of them, because hosts are descheduled, and rounds begin and end.
 
-use crate::pac::config::{Config, FULL_FRAME};
-use crate::pac::state::Gate;
+use crate::gate::config::{Config, FULL_FRAME, Prices};
+use crate::gate::state::Gate;
 use crate::units::{Span, Time};
 
 /// The first budget when the buffer is not known, in full frames: half of what the shallowest port buffers hold.
@@ -56,7 +56,7 @@ const CAUTION: u32 = 512;
 /// windows, fill what they are given to the byte, and leave a sixteenth to what nobody can account: the senders' own ACKs and
 /// probes, and other hosts' traffic.
 fn top(config: &Config) -> u64 {
-    let spare = if config.credit || config.bound_windows { config.buffer / 16 } else { 0 };
+    let spare = if config.grants() || config.bound_windows { config.buffer / 16 } else { 0 };
     (config.buffer - spare).max(2 * FULL_FRAME)
 }
 
@@ -64,10 +64,10 @@ fn top(config: &Config) -> u64 {
 /// them more, in packets, than a shorter queue is worth.
 fn least(config: &Config, gate: &Gate, top: u64) -> u64 {
     let needed = side_by_side(gate.crowd.get());
-    if config.credit && !config.auto && needed <= top { needed.max(LEAST) } else { LEAST }
+    if config.grants() && !config.auto && needed <= top { needed.max(LEAST) } else { LEAST }
 }
 
-/// The budget with which so many flows never wait for each other: what `abreast` of `core/credit.h` asks for, and a frame more
+/// The budget with which so many flows never wait for each other: what `abreast` of `core/ledger.h` asks for, and a frame more
 /// for each, for grants are rounded up to units of the window field.
 const fn side_by_side(flows: u64) -> u64 {
     flows * 6 * FULL_FRAME
@@ -134,7 +134,7 @@ impl Budget {
         let top = top(config);
         match config {
             Config { auto: true, .. } => FIRST.max(config.rate_mbps * FIRST_TIME.0 / 8_000).min(top),
-            Config { credit: true, .. } => (top - top / 4).max(2 * FULL_FRAME),
+            Config { prices: Prices::Exact, .. } => (top - top / 4).max(2 * FULL_FRAME),
             _ => top,
         }
     }
@@ -142,7 +142,7 @@ impl Budget {
     /// Whether there is a search under these settings: PAC with a given buffer uses it all, as published.
     #[must_use]
     pub const fn applies(config: &Config) -> bool {
-        config.auto || config.credit
+        config.auto || config.grants()
     }
 
     /// Nothing is held: what arrives tells nothing about budgets.

@@ -5,18 +5,20 @@
 //! |---|---|
 //! | `core/ingress.h`, `core/egress.h` | what a segment means (Algorithm 1) |
 //! | `core/ledger.h` | what is owed and what may be in flight (PAC §III-C, Eq. 4, 5) |
-//! | `core/pac.h` | what a release triggers, by PAC's estimate (Eq. 3) |
-//! | `core/credit.h` | the same by exact credit |
-//! | `core/timer.h` | how long anything may be held |
+//! | `core/price.h` | what a release triggers; asks one of the next two |
+//! | `core/pac.h` | by PAC's estimate (Eq. 3) |
+//! | `core/credit.h` | by exact credit |
+//! | `core/edge.h`, `core/window.h` | the advertised right edge; the model of the sender's congestion window |
+//! | `core/response.h`, `core/silence.h` | evidence about responses; when a debt expires |
 //! | `core/interval.h` | Eq. 2, Eq. 6 and the phase, once per interval |
-//! | `core/response.h` | evidence about responses, and when a debt expires |
+//! | `core/timer.h` | how long anything may be held |
 
 #![expect(unsafe_code, reason = "calls into the decision core, which is C because the kernel's packet path is")]
 
 pub use raw::{Flow, Gate, Settings, flag};
 
 use crate::cell::{U32, U64};
-use crate::pac::config::Config;
+use crate::gate::config::Config;
 use crate::segment::{Edit, Position, Segment};
 use crate::seq::SeqNumber;
 use crate::units::{Span, Time};

@@ -2,8 +2,9 @@
 //! trigger and whatever is in flight.
 //!
 //! The paper gives rates (40 000, 60 000 and 80 000 packets per second) and nothing else. Decided here:
-//! - Burst 1: two ACKs are never closer than one period, or the shaper would itself make the bursts that it is to
-//!   prevent.
+//! - Burst 1: two ACKs are never due closer than one period, or the shaper would itself make the bursts that it is to
+//!   prevent. A host that is woken late lets go at once what was due meanwhile, for a millisecond at most: what it is woken
+//!   late by would else come off the rate.
 //! - What is shaped: pure ACKs and SYN-ACKs of all connections in one first-in-first-out queue. A SYN-ACK triggers a
 //!   first window as an ACK triggers the next; were it to pass, the first windows of many new connections would fill the
 //!   buffer whatever the rate. SYN, FIN, RST and data pass, since they are not what the rate is about; a pure ACK that a
@@ -17,6 +18,9 @@ use crate::error::ConfigError;
 use crate::policy::{Action, FlowId, PacketId, Policy, Verdict};
 use crate::segment::{Edit, Flags, Segment};
 use crate::units::{Span, Time};
+
+/// A host that polls later than this has stopped, and what was due meanwhile is not made up for.
+const LATE: Span = Span::millis(1);
 
 /// The shaper's parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -121,9 +125,7 @@ impl Policy for Shaper {
             return None;
         }
         let packet = self.queue.pop_front()?;
-        // From the moment it was due: a host that polls late does not lower the rate, as long as it polls within a
-        // period of it.
-        let due = if now.since(self.next) < self.period { self.next } else { now };
+        let due = if now.since(self.next) < LATE.max(self.period) { self.next } else { now };
         self.next = due + self.period;
         Some(Action::Release(packet, Edit::NONE))
     }
@@ -168,6 +170,25 @@ mod tests {
         }
         let expected = (1..5).map(|n| (7 + u64::from(n) * 25_000, Some(Action::Release(PacketId(n), Edit::NONE))));
         assert!(left.into_iter().eq(expected), "PAC §II-D: 40 000 per second is one in 25 us");
+    }
+
+    #[test]
+    fn a_host_that_is_woken_late_keeps_the_rate() {
+        let mut shaper = Shaper::new(Config { rate: 8_000, queue: 1_000 }).unwrap();
+        for n in 0..1_000 {
+            shaper.handle_egress(Time(1), FlowId(0), &ACK, PacketId(n));
+        }
+        let (mut now, mut left) = (Time(1), 1_u64);
+        while now < Time(50_000_000) {
+            now = shaper.poll_timeout().unwrap() + Span::micros(195);
+            while shaper.poll_action(now).is_some() {
+                left += 1;
+            }
+        }
+        assert!((395..=402).contains(&left), "8000 per second are 400 in 50 ms, not {left}");
+        let stopped = now + Span::secs(1);
+        let after = core::iter::from_fn(|| shaper.poll_action(stopped)).count();
+        assert_eq!(after, 1, "what was due while it stood still is no burst");
     }
 
     #[test]

@@ -10,7 +10,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 
 use ackgate_control::decision::{self, Decision, Flow, Gate, Outgoing, Rules, flag};
-use ackgate_control::pac::Config;
+use ackgate_control::gate::Config;
 use ackgate_control::segment::{Flags, Segment};
 use ackgate_control::seq::SeqNumber;
 use ackgate_control::units::Time;

@@ -71,6 +71,13 @@ impl CpuTimes {
         Ok(if all > 0.0 { 1.0 - used.idle / all } else { 0.0 })
     }
 
+    /// Share of the processors' time that the hypervisor has taken away, from 0 to 1.
+    #[must_use]
+    pub fn stolen_share(self) -> f64 {
+        let all = self.busy() + self.idle + self.steal;
+        if all > 0.0 { self.steal / all } else { 0.0 }
+    }
+
     /// User, system and interrupt time together.
     #[must_use]
     pub fn busy(self) -> f64 {

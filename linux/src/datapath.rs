@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use ackgate_control::decision::Settings;
 use ackgate_control::flow::FlowKey;
-use ackgate_control::pac::state::Gate;
-use ackgate_control::pac::{Config, State};
+use ackgate_control::gate::state::Gate;
+use ackgate_control::gate::{Config, State};
 use ackgate_control::policy::FlowId;
 use ackgate_control::units::{Span, Time};
 use libbpf_rs::skel::SkelBuilder;

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use ackgate_control::decision::{self, Class, Decision, Rules};
 use ackgate_control::flow::{FlowKey, opens};
-use ackgate_control::pac::{Config, Flow, Gate, Growth, Hold, Requests, RttMethod, Scheduler, State};
+use ackgate_control::gate::{Config, Flow, Gate, Growth, Hold, Requests, RttMethod, Scheduler, State};
 use ackgate_control::policy::{Action, FlowId, PacketId};
 use ackgate_control::segment::{Flags, Segment};
 use ackgate_control::seq::SeqNumber;

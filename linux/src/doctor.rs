@@ -4,7 +4,7 @@
 use std::io;
 use std::process::Command;
 
-use ackgate_control::pac::Config;
+use ackgate_control::gate::Config;
 use libbpf_rs::MapType;
 use serde::Serialize;
 

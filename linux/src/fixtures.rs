@@ -9,7 +9,7 @@
 //! Connections: `a` and `b` are IPv4, `six` is IPv6, `tag` and `qinq` carry one and two VLAN tags.
 
 use ackgate_control::flow::FlowKey;
-use ackgate_control::pac::Config;
+use ackgate_control::gate::Config;
 use ackgate_control::policy::Action;
 use ackgate_control::segment::{Flags, Segment};
 use ackgate_control::seq::SeqNumber;

@@ -21,7 +21,7 @@ use std::os::unix::net::UnixListener;
 use std::sync::Arc;
 
 use ackgate_control::decision::{self, Rules};
-use ackgate_control::pac::{Scheduler, State};
+use ackgate_control::gate::{Scheduler, State};
 use ackgate_control::policy::Action;
 use ackgate_control::units::{Span, Time};
 use hdrhistogram::Histogram;
@@ -97,7 +97,7 @@ impl Guard {
     /// # Errors
     /// When it cannot be; then nothing has been changed.
     pub fn start(options: Options) -> Result<Self, Error> {
-        options.pac.validate().map_err(|error| Error::Settings(error.to_string()))?;
+        options.gate.validate().map_err(|error| Error::Settings(error.to_string()))?;
         let device = Device::find(&options.device)?;
         privilege::require()?;
         device.require_up()?;
@@ -119,9 +119,9 @@ impl Guard {
             None if clsact => Take::Stolen,
             None => Take::Vanish,
         };
-        let datapath = Datapath::load_for(&options.pac, take, &options.selection)?;
-        let rules: Rules = options.pac.clone().into();
-        let vault = Vault::new(options.pac.max_held);
+        let datapath = Datapath::load_for(&options.gate, take, &options.selection)?;
+        let rules: Rules = options.gate.clone().into();
+        let vault = Vault::new(options.gate.max_held);
         let vault = Arc::new(vault.map_err(|source| Error::from_io("share memory with the standby process", source))?);
         let keeper = Keeper::new(Arc::clone(&vault));
         let hold: Box<dyn Hold> = match pair {
@@ -142,7 +142,7 @@ impl Guard {
         let ids = attachment.links().then(|| ids(&datapath)).transpose()?;
         Ok(Self {
             neighbours: Neighbours::new(&device, ids),
-            watchdog: Watchdog::new(options.step_aside.filter(|_| !options.observe), options.pac.max_hold),
+            watchdog: Watchdog::new(options.step_aside.filter(|_| !options.observe), options.gate.max_hold),
             held_for: Span::ZERO,
             notices: Vec::new(),
             rules,

@@ -1,6 +1,6 @@
 //! What a guard that only looks has seen, and what it says about guarding.
 
-use ackgate_control::pac::Gate;
+use ackgate_control::gate::Gate;
 use serde::Serialize;
 
 use crate::shared::Books;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use ackgate_control::cell::U64;
 use ackgate_control::flow::FlowKey;
-use ackgate_control::pac::{Flow, Gate, State};
+use ackgate_control::gate::{Flow, Gate, State};
 use ackgate_control::policy::FlowId;
 use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
 

@@ -2,8 +2,8 @@
 
 use ackgate_control::decision::{self, Rules};
 use ackgate_control::flow::{Lifetimes, Stage};
-use ackgate_control::pac::state::flag;
-use ackgate_control::pac::{Flow, State};
+use ackgate_control::gate::state::flag;
+use ackgate_control::gate::{Flow, State};
 use ackgate_control::policy::FlowId;
 use ackgate_control::units::{Span, Time};
 

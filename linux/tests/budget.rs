@@ -9,7 +9,7 @@ mod committed;
 
 use std::collections::BTreeMap;
 
-use ackgate_control::pac::Config;
+use ackgate_control::gate::Config;
 use ackgate_linux::datapath::{Datapath, Take};
 use ackgate_linux::host::{HostPath, Task};
 use ackgate_linux::load::Verified;

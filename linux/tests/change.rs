@@ -12,7 +12,7 @@ use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-use ackgate_control::pac::Config;
+use ackgate_control::gate::Config;
 use ackgate_control::units::{Span, Time};
 use ackgate_linux::doctor::Finding;
 use ackgate_linux::{Change, Guard, Options, Outcome, Selection, Summary, attach, hold};
@@ -22,7 +22,7 @@ const BYTES: usize = 1_000_000;
 const SENDERS: usize = 8;
 
 fn options() -> Options {
-    Options { pac: Config::new(8_000), ..Options::new(DEVICE, 8_000) }
+    Options { gate: Config::new(8_000), ..Options::new(DEVICE, 8_000) }
 }
 
 fn listen(world: &World) -> TcpListener {
@@ -79,7 +79,7 @@ fn change_while_held(world: &World, first: Options, second: Options) -> Summary 
                 let after = guard.snapshot();
                 assert!(after.held >= before.held, "{before:?} {after:?}");
                 assert_eq!(after.released, before.released);
-                assert_eq!(after.threshold > before.threshold, second.pac.buffer > 8_000, "{before:?} {after:?}");
+                assert_eq!(after.threshold > before.threshold, second.gate.buffer > 8_000, "{before:?} {after:?}");
                 assert_eq!(guard.run(Time::NEVER, stop.as_fd()).unwrap(), Outcome::Stopped);
                 assert_eq!(guard.notices(), [], "our programs are still the first");
                 guard.stop()
@@ -107,7 +107,7 @@ fn settings_change_without_letting_go_of_what_is_held() {
         let before = world.receiver_state();
         let first = Options { attach, hold, ..options() };
         let larger = Config { max_hold: Span::millis(80), rate_mbps: 1000, ..Config::new(64_000) };
-        let second = Options { pac: larger, batch: Some(3000), step_aside: Some(Span::secs(30)), ..first.clone() };
+        let second = Options { gate: larger, batch: Some(3000), step_aside: Some(Span::secs(30)), ..first.clone() };
         let summary = change_while_held(&world, first, second);
         assert!(summary.released > 0 && summary.rescues == 0 && summary.lost == 0, "{summary:?}");
         assert_eq!(summary.connections, SENDERS as u64, "the connections are still known");
@@ -121,7 +121,7 @@ fn what_needs_another_attachment_is_refused_by_name() {
     world.receiver(|| {
         let mut guard = Guard::start(options()).unwrap();
         for (name, wanted) in [
-            ("guard", Options { pac: Config::credit(8_000), ..options() }),
+            ("guard", Options { gate: Config::credit(8_000), ..options() }),
             ("hold", Options { hold: hold::Choice::Redirect, ..options() }),
             ("observe", Options { observe: true, ..options() }),
         ] {

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::Duration;
 
-use ackgate_control::pac::Config;
+use ackgate_control::gate::Config;
 use ackgate_control::units::Span;
 use ackgate_linux::{Guard, Notice, Options, Selection, hold};
 use world::{DEVICE, RECEIVER_V4, RECEIVER_V6, SENDER_V4, SENDER_V6, World};
@@ -66,7 +66,7 @@ impl Drop for Group {
 fn options(exclude: &[String], include: &[String]) -> Options {
     let rules = |texts: &[String]| texts.iter().map(|text| text.parse().unwrap()).collect();
     let selection = Selection { exclude: rules(exclude), include: rules(include) };
-    Options { pac: Config::new(8_000), selection, ..Options::new(DEVICE, 8_000) }
+    Options { gate: Config::new(8_000), selection, ..Options::new(DEVICE, 8_000) }
 }
 
 fn connect(from: &World, receiver: bool, listener: &TcpListener) -> TcpStream {

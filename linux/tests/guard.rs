@@ -10,7 +10,7 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::time::Duration;
 
-use ackgate_control::pac::Config;
+use ackgate_control::gate::Config;
 use ackgate_control::segment::{Flags, Segment};
 use ackgate_control::seq::SeqNumber;
 use ackgate_control::wire::{Direction, emit};
@@ -47,7 +47,7 @@ fn incast(world: &World, to: impl Into<std::net::IpAddr>) {
 
 fn options(pac: Config) -> Options {
     let buffer = pac.buffer;
-    Options { pac, ..Options::new(DEVICE, buffer) }
+    Options { gate: pac, ..Options::new(DEVICE, buffer) }
 }
 
 #[test]

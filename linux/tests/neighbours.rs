@@ -14,7 +14,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use ackgate_control::pac::Config;
+use ackgate_control::gate::Config;
 use ackgate_control::units::Span;
 use ackgate_linux::doctor::Finding;
 use ackgate_linux::{Error, Guard, Notice, Options, attach};
@@ -25,7 +25,7 @@ const OK: i32 = 0;
 const NEXT: i32 = -1;
 
 fn options() -> Options {
-    Options { pac: Config::new(8_000), ..Options::new(DEVICE, 8_000) }
+    Options { gate: Config::new(8_000), ..Options::new(DEVICE, 8_000) }
 }
 
 /// A world on a kernel with tcx.

@@ -9,7 +9,7 @@ mod world;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 use ackgate_control::flow::FlowKey;
-use ackgate_control::pac::Config;
+use ackgate_control::gate::Config;
 use ackgate_control::segment::{Flags, Segment};
 use ackgate_control::seq::SeqNumber;
 use ackgate_control::wire::{Direction, emit};
@@ -92,7 +92,7 @@ fn incast(world: &World) -> Vec<Vec<u8>> {
 }
 
 fn options(observe: bool) -> Options {
-    Options { pac: Config::credit(10_000), observe, ..Options::new(DEVICE, 10_000) }
+    Options { gate: Config::credit(10_000), observe, ..Options::new(DEVICE, 10_000) }
 }
 
 #[test]

@@ -17,7 +17,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use ackgate_control::flow::FlowKey;
-use ackgate_control::pac::Config;
+use ackgate_control::gate::Config;
 use ackgate_control::segment::Segment;
 use ackgate_control::units::Time;
 use ackgate_control::wire::{self, Checksum, Direction, Meta};
@@ -47,7 +47,7 @@ fn guard_process() {
         _ => hold::Choice::Ring,
     };
     let attach = if attach == "clsact" { attach::Choice::Clsact } else { attach::Choice::Auto };
-    let mut guard = Guard::start(Options { pac, hold, attach, ..Options::new(DEVICE, BUFFER) }).unwrap();
+    let mut guard = Guard::start(Options { gate: pac, hold, attach, ..Options::new(DEVICE, BUFFER) }).unwrap();
     println!("\nready");
     guard.run(Time::NEVER, std::io::stdin().as_fd()).unwrap();
     println!("\n{} rescues", guard.stop().rescues);

@@ -11,7 +11,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use ackgate_control::pac::Config;
+use ackgate_control::gate::Config;
 use ackgate_control::segment::{Flags, Segment};
 use ackgate_control::units::Span;
 use ackgate_control::wire::{Direction, emit};
@@ -34,7 +34,7 @@ fn open_and_fall_silent(world: &World, ports: impl Iterator<Item = u16>) {
 fn a_guard_that_nobody_answers_steps_aside_and_returns() {
     let Some(world) = World::new() else { return };
     let options =
-        Options { pac: Config::credit(8_000), step_aside: Some(Span::secs(2)), ..Options::new(DEVICE, 8_000) };
+        Options { gate: Config::credit(8_000), step_aside: Some(Span::secs(2)), ..Options::new(DEVICE, 8_000) };
     let done = AtomicBool::new(false);
     let (told, aside, later) = std::thread::scope(|scope| {
         scope.spawn(|| {

@@ -1,7 +1,7 @@
 //! The schemes' parameters as `control` takes them, from what the scenario says and what it leaves to be derived.
 
 use ackgate_control::error::ConfigError;
-use ackgate_control::pac::{self, Guard, RttMethod};
+use ackgate_control::gate::{self, Guard, RttMethod};
 use ackgate_control::{hwatch, ictcp, letter, m21, shaper};
 
 use ackgate_control::units::Span;
@@ -21,10 +21,10 @@ pub(crate) fn buffer_bytes(scenario: &Scenario) -> u64 {
 
 /// PAC, or PAC with exact credit, of a scenario whose presets are [resolved](Scenario::resolved).
 #[must_use]
-pub fn pac(scenario: &Scenario) -> pac::Config {
+pub fn gate(scenario: &Scenario) -> gate::Config {
     let parameters = &scenario.pac;
     let buffer = parameters.threshold.unwrap_or_else(|| buffer_bytes(scenario));
-    let mut config = pac::Config::of(guard(scenario.scheme), buffer);
+    let mut config = gate::Config::of(guard(scenario.scheme), buffer);
     config.thin_acks &= parameters.thin_acks;
     config.auto = parameters.auto;
     config.rate_mbps = parameters.rate.unwrap_or(scenario.network.rate).0 / 1_000_000;

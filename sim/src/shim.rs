@@ -1,10 +1,10 @@
 //! The shim slot of a host: the scheme that sees every packet between TCP and the network, as in the papers' Netfilter
 //! hooks. The decisions are `control`'s; here they are made from the scenario.
 
+use ackgate_control::gate::AckGate;
 use ackgate_control::hwatch::HWatch;
 use ackgate_control::ictcp::Ictcp;
 use ackgate_control::letter::Letter;
-use ackgate_control::pac::Pac;
 use ackgate_control::policy::{FlowId, Policy};
 use ackgate_control::shaper::Shaper;
 
@@ -27,7 +27,7 @@ pub(crate) struct Shim {
 
 /// A scheme; known ones are named so that their state can be shown.
 enum Scheming {
-    Pac(Box<Pac>),
+    Gate(Box<AckGate>),
     Letter(Box<Letter>),
     Ictcp(Box<Ictcp>),
     Shaper(Box<Shaper>),
@@ -63,8 +63,8 @@ impl Shim {
                     Scheme::Hwatch => HWatch::new(settings::hwatch(scenario, host))
                         .map(|hwatch| Scheming::HWatch(Box::new(hwatch)))
                         .map_err(|error| refused(error.0))?,
-                    _ => Pac::new(settings::pac(scenario))
-                        .map(|pac| Scheming::Pac(Box::new(pac)))
+                    _ => AckGate::new(settings::gate(scenario))
+                        .map(|shim| Scheming::Gate(Box::new(shim)))
                         .map_err(|error| refused(error.0))?,
                 };
                 Ok(Self { policy, timer_at: Ps::NEVER, held: 0, flows: Vec::new() })
@@ -92,9 +92,9 @@ impl Shim {
     pub(crate) fn gate(&self) -> Gate {
         let held = u32::try_from(self.held).unwrap_or(u32::MAX);
         match &self.policy {
-            Scheming::Pac(pac) => {
-                let gate = pac.gate();
-                Gate { in_flight: pac.in_flight(), threshold: gate.threshold.get(), held }
+            Scheming::Gate(shim) => {
+                let gate = shim.gate();
+                Gate { in_flight: shim.in_flight(), threshold: gate.threshold.get(), held }
             }
             Scheming::Letter(letter) => Gate { in_flight: letter.in_flight(), threshold: letter.threshold(), held },
             Scheming::Ictcp(_) | Scheming::Shaper(_) | Scheming::HWatch(_) | Scheming::Own(_) => {
@@ -106,7 +106,7 @@ impl Shim {
     #[inline]
     pub(crate) fn policy(&mut self) -> &mut dyn Policy {
         match &mut self.policy {
-            Scheming::Pac(pac) => pac.as_mut(),
+            Scheming::Gate(shim) => shim.as_mut(),
             Scheming::Letter(letter) => letter.as_mut(),
             Scheming::Ictcp(ictcp) => ictcp.as_mut(),
             Scheming::Shaper(shaper) => shaper.as_mut(),

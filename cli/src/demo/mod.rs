@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use ackgate_control::pac;
+use ackgate_control::gate;
 use ackgate_lab::guard::GuardConfig;
 use ackgate_lab::incast::{IncastConfig, IncastReport, Lab, LabError, Progress};
 use ackgate_lab::load::LoadError;
@@ -182,7 +182,7 @@ fn on_the_kernel(arguments: &Arguments, bar: &ProgressBar, stop: &AtomicBool) ->
     // A port at half the speed with timers twice as long is the same network in slow motion.
     let slower = u32::try_from(FULL_RATE / rate).unwrap_or(1);
     let rto_min = Duration::from_millis(200) * slower;
-    let max_hold = Duration::from_nanos(pac::Config::credit(Spec::pac_edge().buffer).max_hold.0) * slower;
+    let max_hold = Duration::from_nanos(gate::Config::credit(Spec::pac_edge().buffer).max_hold.0) * slower;
     let mut lab = Lab::new(Spec { rate, burst: Spec::burst_for(rate), rto_min: Some(rto_min), ..Spec::pac_edge() })?;
     let config = |connections: usize, guard: Option<GuardConfig>| IncastConfig {
         connections,

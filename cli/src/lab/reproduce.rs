@@ -65,7 +65,7 @@ pub(super) fn run(args: &Reproduce) -> anyhow::Result<()> {
         program: args.guard_program.clone(),
     };
     let begin = Instant::now();
-    let Reproduced { outcome, others, stopped } = reproduce(plan, &config, &stop, tell)?;
+    let Reproduced { outcome, others, stolen, stopped } = reproduce(plan, &config, &stop, tell)?;
     let machine = Machine::this();
     let how = Circumstances {
         command: args.command(),
@@ -73,6 +73,7 @@ pub(super) fn run(args: &Reproduce) -> anyhow::Result<()> {
         rate_mbps: args.rate as f64 / 1e6,
         machine: format!("Linux {}, {} processors", machine.kernel, machine.cpus),
         others,
+        stolen,
         seconds: begin.elapsed().as_secs_f64(),
         stopped: stopped.is_some(),
     };

@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
-use ackgate_control::pac;
+use ackgate_control::gate;
 use ackgate_linux::Options;
 use ackgate_sim::scenario::{Document, Place as Written, ScenarioError};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -36,7 +36,7 @@ pub(super) struct Device {
     pub(super) name: String,
     pub(super) settings: Settings,
     /// The scheme on the fast path.
-    guard: pac::Guard,
+    guard: gate::Guard,
 }
 
 impl Device {
@@ -227,8 +227,8 @@ mod tests {
         let [first, second] = &file.devices[..] else { panic!("{file:?}") };
         assert_eq!((first.name.as_str(), second.name.as_str()), ("eth0", "eth1"));
         let (_, options) = first.options().expect("it makes sense");
-        assert_eq!((options.pac.buffer, options.pac.rate_mbps, options.pac.initial_window), (96_000, 10_000, 20));
-        assert!(!options.pac.thin_acks && !options.observe && options.selection.exclude.len() == 2);
+        assert_eq!((options.gate.buffer, options.gate.rate_mbps, options.gate.initial_window), (96_000, 10_000, 20));
+        assert!(!options.gate.thin_acks && !options.observe && options.selection.exclude.len() == 2);
         assert_eq!(second.settings.guard_name(), "pac");
     }
 

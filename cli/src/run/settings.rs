@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ackgate_control::pac::{self, Config};
+use ackgate_control::gate::{self, Config};
 use ackgate_control::units::Span;
 use ackgate_linux::{Options, Rule, Selection, attach, hold};
 use clap::builder::PossibleValue;
@@ -20,7 +20,7 @@ pub(super) enum Policy {
     Pac,
     /// Proactive ACK Control of ACKs alone, as the paper describes it.
     PacPublished,
-    /// Exact credit: PAC's gate, with what senders may send told by the window instead of estimated.
+    /// Exact credit: what senders may send is told by the window instead of estimated.
     Credit,
     /// The window half of exact credit alone: nothing is held.
     WindowOnly,
@@ -47,7 +47,7 @@ pub(crate) fn guards() -> impl Iterator<Item = PossibleValue> {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Runner {
     /// The fast path.
-    Gate(pac::Guard),
+    Gate(gate::Guard),
     /// The generic host.
     Host(Scheme),
 }
@@ -55,11 +55,11 @@ pub(super) enum Runner {
 impl Policy {
     pub(super) const fn runner(self) -> Runner {
         match self {
-            Self::Pac => Runner::Gate(pac::Guard::Pac),
-            Self::PacPublished => Runner::Gate(pac::Guard::PacPublished),
-            Self::Credit => Runner::Gate(pac::Guard::Credit),
-            Self::WindowOnly => Runner::Gate(pac::Guard::WindowOnly),
-            Self::RequestsOnly => Runner::Gate(pac::Guard::RequestsOnly),
+            Self::Pac => Runner::Gate(gate::Guard::Pac),
+            Self::PacPublished => Runner::Gate(gate::Guard::PacPublished),
+            Self::Credit => Runner::Gate(gate::Guard::Credit),
+            Self::WindowOnly => Runner::Gate(gate::Guard::WindowOnly),
+            Self::RequestsOnly => Runner::Gate(gate::Guard::RequestsOnly),
             Self::PacLetter => Runner::Host(Scheme::PacLetter),
             Self::Ictcp => Runner::Host(Scheme::Ictcp),
             Self::Shaper => Runner::Host(Scheme::Shaper),
@@ -249,7 +249,7 @@ impl Settings {
     ///
     /// # Errors
     /// When the settings make no sense together.
-    pub(super) fn options(&self, place: &Place, guard: pac::Guard) -> anyhow::Result<Options> {
+    pub(super) fn options(&self, place: &Place, guard: gate::Guard) -> anyhow::Result<Options> {
         if !self.changes.is_empty() || self.rtt.is_some() || self.rto_floor.is_some() {
             return Err(refuse(format!(
                 "--set, --rtt and --rto-floor are for guards in user space (pac-letter, ictcp, shaper, hwatch, rto), not for {}",
@@ -261,7 +261,7 @@ impl Settings {
         let max_hold =
             self.max_hold.map_or(defaults.max_hold, |hold| u64::try_from(hold.as_nanos()).map_or(Span(u64::MAX), Span));
         let mut options = Options::new(&place.device, buffer);
-        options.pac = Config {
+        options.gate = Config {
             max_hold,
             own_timer: lowered_timer(),
             initial_window: self.initial_window,
@@ -271,7 +271,7 @@ impl Settings {
             max_held: self.max_held.unwrap_or(defaults.max_held),
             ..defaults
         };
-        options.pac.validate().map_err(|error| refuse(error.to_string()))?;
+        options.gate.validate().map_err(|error| refuse(error.to_string()))?;
         if let (Some(rate), Buffer::Bytes(_)) = (self.rate, self.buffer) {
             let drain = ackgate_control::units::Rate(rate).time_for(buffer);
             if max_hold < drain {

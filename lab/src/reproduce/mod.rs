@@ -61,6 +61,8 @@ pub struct Reproduced {
     pub outcome: Outcome,
     /// Largest share of the processors' time that other programs took at any look between experiments, 0 to 1.
     pub others: f64,
+    /// Share of the processors' time that the hypervisor took away, 0 to 1.
+    pub stolen: f64,
     /// What stopped it before the last experiment, if something did.
     pub stopped: Option<ReproduceError>,
 }
@@ -132,7 +134,8 @@ pub fn reproduce(
     mut tell: impl FnMut(Step<'_>),
 ) -> Result<Reproduced, ReproduceError> {
     let experiments = plan.experiments.clone();
-    let (mut outcome, mut others) = (Outcome::new(plan), 0.0_f64);
+    let (mut outcome, mut others, mut stopped) = (Outcome::new(plan), 0.0_f64, None);
+    let before = CpuTimes::now().map_err(ReproduceError::Machine)?;
     let mut bench = Bench { config, stop, standing: None };
     let chosen = || experiments.iter().filter(|experiment| !(config.quick && experiment.slow));
     for experiment in chosen() {
@@ -147,12 +150,14 @@ pub fn reproduce(
             Ok(()) => {}
             // An hour's figures are not thrown away.
             Err(error) if error.is_stop() && outcome.measured().next().is_some() => {
-                return Ok(Reproduced { outcome, others, stopped: Some(error) });
+                stopped = Some(error);
+                break;
             }
             Err(error) => return Err(error),
         }
     }
-    Ok(Reproduced { outcome, others, stopped: None })
+    let stolen = CpuTimes::now().map_err(ReproduceError::Machine)?.since(before).stolen_share();
+    Ok(Reproduced { outcome, others, stolen, stopped })
 }
 
 /// Share of the processors' time that other programs take now, 0 to 1.

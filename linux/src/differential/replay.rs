@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use ackgate_control::pac::Pac;
+use ackgate_control::gate::{AckGate, Prices};
 use ackgate_control::policy::{FlowId, PacketId, Policy, Verdict as Answer};
 use ackgate_sim::observer::{Observer, Step};
 use ackgate_sim::scenario::{Document, Scenario};
@@ -60,21 +60,21 @@ fn record(scheme: &str, settings: &str) -> (Config, Vec<(Time, Step)>) {
     let mut recorder = Recorder::default();
     let report = ackgate_sim::run(&scenario, &mut recorder).unwrap();
     assert!(report.complete && report.held_max > 4, "{scheme}: too few ACKs are held: {report:?}");
-    (ackgate_sim::settings::pac(&scenario.resolved()), recorder.0)
+    (ackgate_sim::settings::gate(&scenario.resolved()), recorder.0)
 }
 
 /// The policy again, driven by hand: the first decision that is another one.
 fn replay_through_policy(config: &Config, steps: &[(Time, Step)]) -> Result<(), String> {
-    let mut pac = Pac::new(config.clone()).unwrap();
+    let mut shim = AckGate::new(config.clone()).unwrap();
     for (index, &(now, step)) in steps.iter().enumerate() {
         let again = match step {
             Step::Ingress { flow, segment, .. } => {
-                Step::Ingress { flow, segment, edit: pac.handle_ingress(now, flow, &segment) }
+                Step::Ingress { flow, segment, edit: shim.handle_ingress(now, flow, &segment) }
             }
             Step::Egress { flow, segment, packet, .. } => {
-                Step::Egress { flow, segment, packet, verdict: pac.handle_egress(now, flow, &segment, packet) }
+                Step::Egress { flow, segment, packet, verdict: shim.handle_egress(now, flow, &segment, packet) }
             }
-            Step::Poll(_) => Step::Poll(pac.poll_action(now)),
+            Step::Poll(_) => Step::Poll(shim.poll_action(now)),
         };
         if again != step {
             return Err(format!("step {index} at {now:?}\n recorded: {step:?}\n    again: {again:?}"));
@@ -165,12 +165,12 @@ fn changed(config: &Config) -> Vec<(&'static str, Config)> {
         ("max_half_open", with(|c| c.max_half_open = 4)),
         ("push_ends_response", with(|c| c.push_ends_response = !c.push_ends_response)),
         ("hold", with(|c| c.hold = Hold::Requests)),
-        ("credit", with(|c| c.credit = !c.credit)),
+        ("prices", with(|c| c.prices = if c.grants() { Prices::Estimated } else { Prices::Exact })),
     ];
-    if config.credit {
+    if config.grants() {
         others.push(("thin_acks", with(|c| c.thin_acks = false)));
     }
-    if !config.credit {
+    if !config.grants() {
         others.extend([
             // Exact credit's short paths are alike, whatever their round trips.
             (

@@ -3,7 +3,7 @@
 use std::os::fd::{AsFd, BorrowedFd};
 
 use ackgate_control::decision;
-use ackgate_control::pac::{State, Stats};
+use ackgate_control::gate::{State, Stats};
 use ackgate_control::units::Span;
 use serde::Serialize;
 

@@ -1,6 +1,6 @@
 //! Other settings for a guard that runs.
 
-use ackgate_control::pac::{Config, State};
+use ackgate_control::gate::{Config, State};
 
 use super::{Guard, Options, ids};
 use crate::attach;
@@ -22,7 +22,7 @@ impl Preparation {
     /// When the kernel does not take them.
     pub fn load(self) -> Result<Change, Error> {
         let Self { legacy, options } = self;
-        Ok(Change { datapath: Datapath::successor(legacy, &options.pac, &options.selection)?, options })
+        Ok(Change { datapath: Datapath::successor(legacy, &options.gate, &options.selection)?, options })
     }
 }
 
@@ -39,7 +39,7 @@ impl Guard {
     /// # Errors
     /// [`Error::Settings`] when a setting cannot be changed ([`Options::fixed`]) or makes no sense.
     pub fn prepare(&self, options: Options) -> Result<Preparation, Error> {
-        options.pac.validate().map_err(|error| Error::Settings(error.to_string()))?;
+        options.gate.validate().map_err(|error| Error::Settings(error.to_string()))?;
         if let Some(name) = self.options.fixed(&options) {
             return Err(Error::Settings(format!("{name} cannot be changed while the guard runs")));
         }
@@ -64,15 +64,15 @@ impl Guard {
         attachment.replace(&self.device, programs)?;
         self.neighbours.replaced(attachment.links().then(|| ids(&datapath)).transpose()?);
         self.datapath = datapath;
-        self.rules = options.pac.clone().into();
-        let budget = |pac: &Config| (pac.buffer, pac.auto);
-        if budget(&self.options.pac) != budget(&options.pac) {
-            datapath::set_budget(self.datapath.shared().gate(), &options.pac);
+        self.rules = options.gate.clone().into();
+        let budget = |gate: &Config| (gate.buffer, gate.auto);
+        if budget(&self.options.gate) != budget(&options.gate) {
+            datapath::set_budget(self.datapath.shared().gate(), &options.gate);
         }
         if let Some(standby) = &mut self.standby {
             standby.change(self.rules.clone(), self.datapath.shared());
         }
-        self.watchdog.change(options.step_aside.filter(|_| !options.observe), options.pac.max_hold);
+        self.watchdog.change(options.step_aside.filter(|_| !options.observe), options.gate.max_hold);
         self.options = options;
         Ok(())
     }

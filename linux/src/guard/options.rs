@@ -1,6 +1,6 @@
 //! What can be set of a guard.
 
-use ackgate_control::pac::Config;
+use ackgate_control::gate::Config;
 use ackgate_control::units::Span;
 
 use crate::attach;
@@ -12,8 +12,8 @@ use crate::selection::Selection;
 pub struct Options {
     /// Name of the interface.
     pub device: String,
-    /// PAC's parameters.
-    pub pac: Config,
+    /// The gate's parameters.
+    pub gate: Config,
     /// Budget in bytes that is asked for at once when less would do; 0 wakes the daemon for each ACK. Without it: a
     /// sixteenth of the threshold.
     pub batch: Option<u64>,
@@ -37,7 +37,7 @@ impl Options {
     pub fn new(device: &str, buffer: u64) -> Self {
         Self {
             device: device.to_owned(),
-            pac: Config::new(buffer),
+            gate: Config::new(buffer),
             batch: None,
             hold: hold::Choice::Auto,
             attach: attach::Choice::Auto,
@@ -52,10 +52,10 @@ impl Options {
     /// taken off and put on again.
     #[must_use]
     pub fn fixed(&self, wanted: &Self) -> Option<&'static str> {
-        let scheme = |pac: &Config| (pac.credit, pac.requests, pac.long_turns, pac.bound_windows, pac.hold);
+        let scheme = |gate: &Config| (gate.prices, gate.requests, gate.long_turns, gate.bound_windows, gate.hold);
         [
             ("dev", self.device != wanted.device),
-            ("guard", scheme(&self.pac) != scheme(&wanted.pac)),
+            ("guard", scheme(&self.gate) != scheme(&wanted.gate)),
             ("hold", self.hold != wanted.hold),
             ("attach", self.attach != wanted.attach),
             ("observe", self.observe != wanted.observe),
@@ -68,11 +68,11 @@ impl Options {
     /// The same for the command line of `ackgate run`, as far as it is about the port.
     pub(super) fn as_arguments(&self) -> String {
         let mut arguments = format!("--dev {}", self.device);
-        if !self.pac.auto {
-            arguments += &format!(" --buffer {}", self.pac.buffer);
+        if !self.gate.auto {
+            arguments += &format!(" --buffer {}", self.gate.buffer);
         }
-        if self.pac.rate_mbps > 0 {
-            arguments += &format!(" --rate {}mbit", self.pac.rate_mbps);
+        if self.gate.rate_mbps > 0 {
+            arguments += &format!(" --rate {}mbit", self.gate.rate_mbps);
         }
         arguments
     }

@@ -20,7 +20,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 
 use ackgate_control::decision::Rules;
-use ackgate_control::pac::State;
+use ackgate_control::gate::State;
 use ackgate_control::units::{Span, Time};
 use nix::fcntl::OFlag;
 use nix::poll::{PollFd, PollFlags, ppoll};

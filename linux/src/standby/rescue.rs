@@ -5,7 +5,7 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::time::Duration;
 
 use ackgate_control::decision::{self, Rules, Word};
-use ackgate_control::pac::{Flow, State};
+use ackgate_control::gate::{Flow, State};
 use ackgate_control::policy::FlowId;
 use ackgate_control::units::{Span, Time};
 use ackgate_control::wire::{self, Direction, ETHERNET_HEADER, Meta};

@@ -27,6 +27,8 @@ pub struct Circumstances {
     pub machine: String,
     /// Largest share of the processors' time that others took at any look between experiments, 0 to 1.
     pub others: f64,
+    /// Share of the processors' time that the hypervisor took away, 0 to 1.
+    pub stolen: f64,
     /// Time that it took, in seconds.
     pub seconds: f64,
     /// Whether it was stopped before the last experiment was complete.
@@ -83,6 +85,13 @@ pub fn markdown(outcome: &Outcome, how: &Circumstances) -> String {
             text,
             "**Between experiments other programs took up to {:.0} % of the processors' time: the kernel's figures are lower than they would be.**\n",
             100.0 * how.others
+        );
+    }
+    if how.stolen > 0.02 {
+        let _ = writeln!(
+            text,
+            "**The hypervisor took {:.0} % of the processors' time: single points are lower than they would be.**\n",
+            100.0 * how.stolen
         );
     }
     if how.stopped {
@@ -222,7 +231,8 @@ pub fn json(outcome: &Outcome, how: &Circumstances) -> Value {
             .into()
     };
     json!({
-        "command": how.command, "quick": how.quick, "rate_mbps": how.rate_mbps, "machine": how.machine, "others": how.others, "stopped": how.stopped,
+        "command": how.command, "quick": how.quick, "rate_mbps": how.rate_mbps, "machine": how.machine, "others": how.others,
+        "stolen": how.stolen, "stopped": how.stopped,
         "seconds": how.seconds, "headlines": headlines.collect::<Vec<_>>(),
         "kernel": curves(Witness::Kernel), "simulator": curves(Witness::Simulator),
     })

@@ -476,7 +476,7 @@ fn pac(scenario: &Scenario) -> Checked {
         return refuse("pac.threshold", "must be given, since switch.buffer is unlimited");
     }
     let (least, most) = (2 * frame, 1 << 32);
-    let config = settings::pac(scenario);
+    let config = settings::gate(scenario);
     if config.buffer < least || config.buffer > most {
         let problem = format!("{} bytes are not between two full frames, {least}, and {most}", config.buffer);
         return match pac.threshold {

@@ -22,7 +22,7 @@ pub(super) fn warnings(scenario: &Scenario) -> Vec<String> {
 fn longest_hold(scenario: &Scenario) -> Option<(&'static str, Span)> {
     match scenario.scheme {
         Scheme::Pac | Scheme::PacPublished | Scheme::Credit | Scheme::RequestsOnly => {
-            Some(("pac.max_hold", settings::pac(scenario).max_hold))
+            Some(("pac.max_hold", settings::gate(scenario).max_hold))
         }
         // These hold nothing, or SYN-ACKs alone, or know no longest hold.
         Scheme::WindowOnly

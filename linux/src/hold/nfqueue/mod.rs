@@ -290,7 +290,7 @@ impl fmt::Debug for NfQueue {
 /// # Errors
 /// What is in the way.
 pub(crate) fn probe() -> io::Result<()> {
-    let datapath = Datapath::load(&ackgate_control::pac::Config::new(96 << 10), crate::datapath::Take::Queue, false);
+    let datapath = Datapath::load(&ackgate_control::gate::Config::new(96 << 10), crate::datapath::Take::Queue, false);
     let datapath = datapath.map_err(io::Error::other)?;
     let program = datapath.must_wait().ok_or(io::ErrorKind::InvalidInput)?;
     crate::sys::in_new_namespace(|| {

@@ -57,6 +57,16 @@ pub enum RttMethod {
     Timestamps,
 }
 
+/// How it is known what a release triggers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Prices {
+    /// Estimated from a model of the sender's congestion window: PAC (Eq. 3; `core/pac.h`).
+    #[default]
+    Estimated,
+    /// Counted by the advertised right edge, and windows are lowered to the flow's share: exact credit (`core/credit.h`).
+    Exact,
+}
+
 /// The guards, by the names that the command line and scenario files have for them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Guard {
@@ -72,7 +82,7 @@ pub enum Guard {
     RequestsOnly,
 }
 
-/// PAC's parameters.
+/// The gate's parameters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
     /// The switch port's buffer in bytes: the initial threshold and its cap (PAC §III-B).
@@ -106,10 +116,9 @@ pub struct Config {
     /// Whether no window is advertised beyond three quarters of the buffer. PAC keeps less than the buffer in flight, so a
     /// sender has little use for more; but one that has grown a larger window keeps it, and bursts it when it is asked again.
     pub bound_windows: bool,
-    /// Exact credit instead of estimates: charges are moves of the advertised right edge, and windows are lowered to the
-    /// flow's share (see [`crate::credit`]).
-    pub credit: bool,
-    /// Whether ACKs are left out where the next one will say it all (exact credit only, see [`crate::credit`]).
+    /// How it is known what a release triggers.
+    pub prices: Prices,
+    /// Whether ACKs are left out where the next one will say it all (where windows are granted; `core/credit.h`, note 6).
     pub thin_acks: bool,
     /// Whether what a long path holds is no part of the budget (see `core/ledger.h`); else everything in flight is, as published.
     pub long_paths: bool,
@@ -153,7 +162,7 @@ impl Config {
             requests: Requests::Gate,
             long_turns: true,
             bound_windows: true,
-            credit: false,
+            prices: Prices::Estimated,
             thin_acks: false,
             auto: false,
             long_paths: true,
@@ -170,7 +179,7 @@ impl Config {
     /// Exact credit for a switch port of `buffer` bytes.
     #[must_use]
     pub const fn credit(buffer: u64) -> Self {
-        Self { credit: true, thin_acks: true, ..Self::new(buffer) }
+        Self { prices: Prices::Exact, long_turns: false, thin_acks: true, ..Self::new(buffer) }
     }
 
     /// A guard as the command line and the simulator know it, for a switch port of `buffer` bytes.
@@ -231,12 +240,19 @@ impl Config {
             timestamps: u8::from(self.rtt == RttMethod::Timestamps),
             long_paths: u8::from(self.long_paths),
             search: u8::from(self.auto),
-            credit: u8::from(self.credit),
+            credit: u8::from(self.grants()),
             hold: self.hold as u8,
             thin_acks: u8::from(self.thin_acks),
             bound_windows: u8::from(self.bound_windows),
             ..Settings::default()
         }
+    }
+
+    /// Whether windows are granted. What waits then is requests and bare copies: an ACK leaves without its grant, and a request does
+    /// when it has waited for long enough.
+    #[must_use]
+    pub const fn grants(&self) -> bool {
+        matches!(self.prices, Prices::Exact)
     }
 
     /// Priority levels in use.

@@ -1,4 +1,4 @@
-//! ACKs that exact credit leaves out (`crate::credit`, note 6).
+//! ACKs that exact credit leaves out (`core/credit.h`, note 6).
 
 use super::*;
 
@@ -40,7 +40,7 @@ fn in_an_undisturbed_stream_every_fourth_ack_leaves() {
 #[test]
 fn a_stream_begins_with_every_ack() {
     let mut host = streaming(Config::credit(96_000), 0);
-    let window = host.pac.state.flows[0].edge.get() / MSS;
+    let window = host.shim.state.flows[0].edge.get() / MSS;
     assert_eq!(host.leaving(0, window - 1), window - 1, "for senders open their windows by the ACK");
     assert!(host.leaving(window - 1, 2 * window) < window / 2);
 }
@@ -113,6 +113,6 @@ fn pac_and_the_window_alone_leave_no_ack_out() {
     for config in [config(), Config { thin_acks: false, ..Config::credit(96_000) }] {
         let mut host = streaming(config, 40);
         host.leaving(40, 80);
-        assert_eq!((host.discarded.len(), host.pac.gate().thinned.get()), (0, 0));
+        assert_eq!((host.discarded.len(), host.shim.gate().thinned.get()), (0, 0));
     }
 }

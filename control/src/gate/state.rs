@@ -1,4 +1,4 @@
-//! Where PAC's state lives: one [`Gate`] for the receiver, one [`Flow`] per connection. Both have a fixed layout, because on
+//! Where the gate's state lives: one [`Gate`] for the receiver, one [`Flow`] per connection. Both have a fixed layout, because on
 //! Linux the BPF programs keep the very same structs and the scheduler reads them through shared memory.
 
 pub use crate::decision::{Flow, Gate, flag};

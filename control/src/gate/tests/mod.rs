@@ -17,7 +17,7 @@ const FRAME: u64 = 1514;
 
 /// A receiver under test: builds segments, drives the policy, remembers what left.
 struct Host {
-    pac: Pac,
+    shim: AckGate,
     now: Time,
     next: u32,
     /// Packets that have left, in order.
@@ -34,7 +34,7 @@ struct Host {
 impl Host {
     fn new(config: Config) -> Self {
         Self {
-            pac: Pac::new(config).unwrap(),
+            shim: AckGate::new(config).unwrap(),
             now: Time(1_000_000),
             next: 0,
             left: vec![],
@@ -51,7 +51,7 @@ impl Host {
     }
 
     fn poll(&mut self) {
-        while let Some(action) = self.pac.poll_action(self.now) {
+        while let Some(action) = self.shim.poll_action(self.now) {
             match action {
                 Action::Release(packet, edit) => {
                     if self.split.contains(&packet) {
@@ -91,7 +91,7 @@ impl Host {
         let packet = PacketId(self.next);
         self.next += 1;
         self.sent.push((flow, segment));
-        match self.pac.handle_egress(self.now, FlowId(flow), &segment, packet) {
+        match self.shim.handle_egress(self.now, FlowId(flow), &segment, packet) {
             Verdict::Pass(edit) => {
                 self.left.push(packet);
                 self.on_wire(packet, edit);
@@ -109,7 +109,7 @@ impl Host {
     }
 
     fn receive(&mut self, flow: u32, segment: Segment) {
-        self.pac.handle_ingress(self.now, FlowId(flow), &segment);
+        self.shim.handle_ingress(self.now, FlowId(flow), &segment);
         self.poll();
     }
 
@@ -133,36 +133,36 @@ impl Host {
         self.now += Span::micros(100);
         self.receive(flow, Segment { flags: Flags::SYN | Flags::ACK, mss: 1460, wscale, ..blank() });
         self.ack(flow, 1);
-        decision::void(&self.pac.rules, &self.pac.state.gate, &self.pac.state.flows[flow as usize]);
+        decision::void(&self.shim.rules, &self.shim.state.gate, &self.shim.state.flows[flow as usize]);
         self.poll();
     }
 
     fn in_flight(&self) -> u64 {
-        self.pac.in_flight()
+        self.shim.in_flight()
     }
 
     /// Fills the budget with a debt of flow `flow`.
     fn fill(&mut self, flow: u32) {
-        let threshold = self.pac.gate().threshold.get();
+        let threshold = self.shim.gate().threshold.get();
         let owed = threshold.saturating_sub(self.in_flight()) as u32;
-        self.pac.ensure(FlowId(flow));
-        self.pac.state.flows[flow as usize].owed.add(owed);
-        self.pac.state.flows[flow as usize].last_active.set(self.now.0);
-        self.pac.state.gate.owed.add(u64::from(owed));
-        self.pac.state.gate.owed_by_path[0].add(u64::from(owed));
-        self.pac.state.gate.interval_charged.add(u64::from(owed));
+        self.shim.ensure(FlowId(flow));
+        self.shim.state.flows[flow as usize].owed.add(owed);
+        self.shim.state.flows[flow as usize].last_active.set(self.now.0);
+        self.shim.state.gate.owed.add(u64::from(owed));
+        self.shim.state.gate.owed_by_path[0].add(u64::from(owed));
+        self.shim.state.gate.interval_charged.add(u64::from(owed));
     }
 
     fn check_ledger(&self) {
-        let owed: u64 = self.pac.state.flows.iter().map(|flow| u64::from(flow.owed.get())).sum();
-        assert_eq!(owed, self.pac.gate().owed.get(), "Σ flow.owed = gate.owed");
-        let by_path: u64 = self.pac.gate().owed_by_path.iter().map(|cell| cell.get()).sum();
+        let owed: u64 = self.shim.state.flows.iter().map(|flow| u64::from(flow.owed.get())).sum();
+        assert_eq!(owed, self.shim.gate().owed.get(), "Σ flow.owed = gate.owed");
+        let by_path: u64 = self.shim.gate().owed_by_path.iter().map(|cell| cell.get()).sum();
         assert_eq!(owed, by_path, "Σ gate.owed_by_path = gate.owed");
-        let offered: u64 = self.pac.state.flows.iter().map(|flow| u64::from(flow.offered.get())).sum();
-        assert_eq!(offered, self.pac.gate().offered.get(), "Σ flow.offered = gate.offered");
-        let held: u64 = self.pac.state.flows.iter().map(|flow| u64::from(flow.held.get())).sum();
-        assert_eq!(held, self.pac.gate().held.get(), "Σ flow.held = gate.held");
-        assert_eq!(held, self.pac.held() as u64, "the scheduler holds what the gate counts");
+        let offered: u64 = self.shim.state.flows.iter().map(|flow| u64::from(flow.offered.get())).sum();
+        assert_eq!(offered, self.shim.gate().offered.get(), "Σ flow.offered = gate.offered");
+        let held: u64 = self.shim.state.flows.iter().map(|flow| u64::from(flow.held.get())).sum();
+        assert_eq!(held, self.shim.gate().held.get(), "Σ flow.held = gate.held");
+        assert_eq!(held, self.shim.held() as u64, "the scheduler holds what the gate counts");
     }
 }
 

@@ -1,4 +1,4 @@
-//! Exact credit (`crate::credit`): what a grant costs and says, what waits for it, and when a response is over.
+//! Exact credit (`core/credit.h`): what a grant costs and says, what waits for it, and when a response is over.
 
 use super::*;
 
@@ -19,12 +19,12 @@ impl Host {
     }
 
     pub(super) fn owed(&self, flow: u32) -> u64 {
-        u64::from(self.pac.state.flows[flow as usize].owed.get())
+        u64::from(self.shim.state.flows[flow as usize].owed.get())
     }
 
     /// The flow's debt is void.
     pub(super) fn forgive(&mut self, flow: u32) {
-        decision::void(&self.pac.rules, &self.pac.state.gate, &self.pac.state.flows[flow as usize]);
+        decision::void(&self.shim.rules, &self.shim.state.gate, &self.shim.state.flows[flow as usize]);
         self.poll();
     }
 
@@ -64,14 +64,14 @@ fn an_ack_without_a_grant_leaves_at_once_and_its_copy_brings_the_window() {
     let ack = host.ack(0, 1 + 2 * MSS);
     assert!(host.has_left(ack), "the sender's timer is to stop");
     assert!(host.told(0) < UNIT + 2 * MSS, "with the edge where it was");
-    assert_eq!(host.pac.held(), 1);
+    assert_eq!(host.shim.held(), 1);
     // A repeated segment is answered beside the copy.
     host.data(0, 1 + MSS, MSS);
     let repeat = host.ack(0, 1 + 2 * MSS);
     assert!(host.has_left(repeat));
-    assert_eq!(host.pac.held(), 1);
+    assert_eq!(host.shim.held(), 1);
     host.forgive(1);
-    assert_eq!(host.pac.held(), 0);
+    assert_eq!(host.shim.held(), 0);
     assert!(host.told(0) > 10 * MSS, "the copy brings the share");
     host.check_ledger();
 }
@@ -90,10 +90,10 @@ fn a_copy_speaks_for_the_flow_as_it_stands_when_it_leaves() {
     host.send(0, stamped(1 + 2 * MSS, 500, (7, 3)));
     host.send(0, stamped(1 + 3 * MSS, 600, (9, 5)));
     let mut last = None;
-    host.pac.state.flows[1].owed.take();
-    host.pac.state.gate.owed.set(host.owed(0));
-    host.pac.state.gate.owed_by_path[0].set(host.owed(0));
-    while let Some(action) = host.pac.poll_action(host.now) {
+    host.shim.state.flows[1].owed.take();
+    host.shim.state.gate.owed.set(host.owed(0));
+    host.shim.state.gate.owed_by_path[0].set(host.owed(0));
+    while let Some(action) = host.shim.poll_action(host.now) {
         last = Some(action);
     }
     let Some(Action::Split(_, edit)) = last else { panic!("{last:?}") };
@@ -111,12 +111,12 @@ fn a_copy_waits_no_longer_than_anything_else() {
     host.data(0, 1 + MSS, MSS);
     host.fill(1);
     // The debtor is never taken to be silent.
-    host.pac.state.flows[1].last_active.set(u64::MAX / 2);
+    host.shim.state.flows[1].last_active.set(u64::MAX / 2);
     host.ack(0, 1 + 2 * MSS);
     host.wait(Span::micros(999));
-    assert_eq!((host.pac.held(), host.told(0) / MSS), (1, 0));
+    assert_eq!((host.shim.held(), host.told(0) / MSS), (1, 0));
     host.wait(Span::micros(1));
-    assert_eq!(host.pac.held(), 0);
+    assert_eq!(host.shim.held(), 0);
     assert!(host.told(0) >= 2 * MSS);
 }
 
@@ -167,7 +167,7 @@ fn nothing_is_repeated_on_a_connection_that_was_reset() {
 fn a_grant_ends_where_the_response_is_expected_to() {
     let mut host = guard();
     host.connect(0);
-    host.pac.state.flows[0].last_response.set(5 * MSS);
+    host.shim.state.flows[0].last_response.set(5 * MSS);
     host.send(0, request(1));
     assert_eq!(host.told(0), (5 * MSS).next_multiple_of(UNIT), "as long as the last one");
     host.receive(0, Segment { frames: 5, ..data(1, 5 * MSS) });
@@ -206,7 +206,7 @@ fn a_push_at_the_edge_is_no_sign_of_the_end() {
     let push = Flags::ACK | Flags::PSH;
     host.receive(0, Segment { frames: burst as u16, flags: push, ..data(1, burst * MSS) });
     host.ack(0, 1 + burst * MSS);
-    assert!(!host.pac.state.flows[0].flags.any(state::flag::STOPPED), "it stopped because it had to");
+    assert!(!host.shim.state.flows[0].flags.any(state::flag::STOPPED), "it stopped because it had to");
     assert!(host.told(0) > 10 * MSS, "and is granted a share");
 }
 
@@ -226,10 +226,10 @@ fn eight_flows_send_side_by_side() {
             host.ack(flow, 1 + (i + 1) * MSS);
         }
     }
-    assert_eq!(host.pac.held(), 0, "nobody waits");
-    let threshold = host.pac.gate().threshold.get();
+    assert_eq!(host.shim.held(), 0, "nobody waits");
+    let threshold = host.shim.gate().threshold.get();
     let share = (threshold / 8 * u64::from(MSS) / FRAME) as u32 / MSS * MSS;
-    let open = |flow: usize| host.pac.state.flows[flow].edge.get() - host.pac.state.flows[flow].received.get();
+    let open = |flow: usize| host.shim.state.flows[flow].edge.get() - host.shim.state.flows[flow].received.get();
     assert!((0..8).all(|flow| (share - 2 * MSS..=share + 3 * MSS).contains(&open(flow))), "{:?}", [0, 7].map(open));
     host.check_ledger();
 }
@@ -263,15 +263,15 @@ fn a_request_among_many_brings_the_least_grant() {
 fn the_last_flows_of_a_crowd_get_no_larger_grants_than_the_first() {
     let mut host = guard();
     host.connect(0);
-    host.pac.state.gate.crowd.set(1000);
-    host.pac.state.gate.looked_back.set(host.now.0);
+    host.shim.state.gate.crowd.set(1000);
+    host.shim.state.gate.looked_back.set(host.now.0);
     host.send(0, request(1));
     // A turn of a thousand flows may take 64 budgets.
     let share = (BUDGET / (1000 / 64) * u64::from(MSS) / FRAME) as u32 / MSS * MSS;
     assert_eq!(host.told(0), share.next_multiple_of(UNIT));
     host.wait(Span::secs(2));
     host.receive(0, data(1, MSS));
-    assert!(host.pac.state.gate.crowd.get() <= 1, "a second later nobody remembers");
+    assert!(host.shim.state.gate.crowd.get() <= 1, "a second later nobody remembers");
 }
 
 #[test]
@@ -279,11 +279,11 @@ fn in_a_crowd_a_response_ends_with_the_window_closed() {
     for (crowd, left_open) in [(1, 2 * MSS), (10_000, 0)] {
         let mut host = guard();
         // Windows that do not fit, or nothing would be lowered.
-        host.pac.state.gate.offered.set(1 << 20);
+        host.shim.state.gate.offered.set(1 << 20);
         host.connect(0);
-        host.pac.state.gate.crowd.set(crowd);
-        host.pac.state.gate.looked_back.set(host.now.0);
-        host.pac.state.flows[0].last_response.set(5 * MSS);
+        host.shim.state.gate.crowd.set(crowd);
+        host.shim.state.gate.looked_back.set(host.now.0);
+        host.shim.state.flows[0].last_response.set(5 * MSS);
         host.send(0, request(1));
         host.respond(0, 1, 5);
         assert!(host.told(0) >= left_open && host.told(0) < left_open + MSS, "{} of a crowd of {crowd}", host.told(0));
@@ -298,15 +298,17 @@ fn what_was_asked_for_is_waited_for_as_long_as_responses_take() {
     host.send(0, request(1));
     host.wait(Span::millis(8));
     host.data(0, 1, MSS);
-    assert_eq!(host.pac.gate().response_delay.get(), 8_000_000);
+    assert_eq!(host.shim.gate().response_delay.get(), 8_000_000);
     host.send(1, request(1));
     let owed = host.owed(1);
     host.data(0, 1 + MSS, MSS);
     host.fill(0);
-    let silent = |host: &Host| decision::silent_at(&host.pac.rules, host.pac.gate(), &host.pac.state.flows[1]);
+    let silent = |host: &Host| decision::silent_at(&host.shim.rules, host.shim.gate(), &host.shim.state.flows[1]);
     assert!(silent(&host) >= host.now + Span::millis(16), "twice as long");
     host.now = silent(&host) + Span::millis(1);
-    assert!(decision::void_if_silent(&host.pac.rules, host.pac.gate(), &host.pac.state.flows[1], host.now) && owed > 0);
+    assert!(
+        decision::void_if_silent(&host.shim.rules, host.shim.gate(), &host.shim.state.flows[1], host.now) && owed > 0
+    );
 }
 
 #[test]
@@ -316,7 +318,7 @@ fn a_request_that_has_waited_long_goes_before_acks() {
         host.connect(flow);
     }
     host.fill(2);
-    host.pac.state.flows[2].last_active.set(u64::MAX / 2);
+    host.shim.state.flows[2].last_active.set(u64::MAX / 2);
     // Both wait in the first level, the ACK's copy for longer.
     host.data(0, 1, MSS);
     host.data(0, 1 + MSS, MSS);
@@ -337,7 +339,7 @@ fn at_the_end_of_a_response_a_wide_window_costs_no_more_than_what_is_still_to_co
         host.connect(flow);
         host.send(flow, request(1));
     }
-    let flow = &host.pac.state.flows[0];
+    let flow = &host.shim.state.flows[0];
     // Kept from when it was alone.
     flow.edge.set(1_000_000);
     flow.last_response.set(44 * MSS);
@@ -347,7 +349,7 @@ fn at_the_end_of_a_response_a_wide_window_costs_no_more_than_what_is_still_to_co
         host.ack(0, seq + MSS);
         costs.push(host.owed(0));
     }
-    let share = host.pac.gate().threshold.get() / 4;
+    let share = host.shim.gate().threshold.get() / 4;
     assert!(costs[20] > 2 * share, "in the middle as much as it has been seen to use, twice: {costs:?}");
     assert!(costs[39] <= share.max(6 * u64::from(MSS)), "four segments are to come: {costs:?}");
 }

@@ -40,7 +40,7 @@ fn a_request_is_held_no_longer_than_our_own_timer_allows() {
 #[test]
 fn requests_that_our_tcp_repeats_leave_and_show_its_timer_step_by_step() {
     let mut host = host(Span::ZERO);
-    let longest = |host: &Host| decision::longest_request_hold(&host.pac.rules, host.pac.gate());
+    let longest = |host: &Host| decision::longest_request_hold(&host.shim.rules, host.shim.gate());
     let before = longest(&host);
     host.connect(1);
     for flow in (2..42).map(|at| at * 2) {
@@ -65,7 +65,7 @@ fn requests_that_our_tcp_repeats_leave_and_show_its_timer_step_by_step() {
 fn requests_that_our_tcp_does_not_repeat_show_that_its_timer_is_longer() {
     let mut host = host(Span::ZERO);
     host.connect(1);
-    host.pac.state.gate.own_timer.set(5_000_000);
+    host.shim.state.gate.own_timer.set(5_000_000);
     for flow in 2..700 {
         host.connect(flow);
         host.fill(1);
@@ -81,13 +81,13 @@ fn requests_that_our_tcp_does_not_repeat_show_that_its_timer_is_longer() {
         host.forgive(flow);
         host.wait(Span::ZERO);
     }
-    assert_eq!(decision::longest_request_hold(&host.pac.rules, host.pac.gate()), host.pac.config().max_hold);
+    assert_eq!(decision::longest_request_hold(&host.shim.rules, host.shim.gate()), host.shim.config().max_hold);
 }
 
 #[test]
 fn senders_that_repeat_what_was_received_shorten_the_holds_of_acks_step_by_step() {
     let mut host = Host::new(config());
-    let longest = |host: &Host| decision::longest_ack_hold(&host.pac.rules, host.pac.gate());
+    let longest = |host: &Host| decision::longest_ack_hold(&host.shim.rules, host.shim.gate());
     let before = longest(&host);
     for flow in 0..40 {
         host.connect(flow);
@@ -95,7 +95,7 @@ fn senders_that_repeat_what_was_received_shorten_the_holds_of_acks_step_by_step(
         host.data(flow, 1 + MSS, MSS);
         host.fill(60);
         host.ack(flow, 1 + 2 * MSS);
-        assert_eq!(host.pac.held(), 1);
+        assert_eq!(host.shim.held(), 1);
         host.now += Span::millis(10);
         // The first segment again, and not the last as a tail loss probe would have it.
         host.receive(flow, data(1, MSS));
@@ -104,7 +104,7 @@ fn senders_that_repeat_what_was_received_shorten_the_holds_of_acks_step_by_step(
         }
         host.forgive(60);
         host.forgive(flow);
-        assert_eq!(host.pac.held(), 0);
+        assert_eq!(host.shim.held(), 0);
     }
     assert!(longest(&host) <= Span::millis(12), "{} after forty of them", longest(&host));
     let flow = 50;
@@ -123,13 +123,13 @@ fn where_timers_fire_before_everybody_has_had_a_turn_all_is_left_to_tcp() {
         let mut host = host(Span::millis(floor));
         host.connect(0);
         // As many flows were active of late, and what TCP offers them does not fit.
-        host.pac.state.gate.crowd.set(crowd);
-        host.pac.state.gate.looked_back.set(host.now.0);
-        host.pac.state.gate.offered.set(1 << 24);
-        let before = host.pac.gate().rewritten.get();
+        host.shim.state.gate.crowd.set(crowd);
+        host.shim.state.gate.looked_back.set(host.now.0);
+        host.shim.state.gate.offered.set(1 << 24);
+        let before = host.shim.gate().rewritten.get();
         let asked = host.send(0, request(1));
         assert!(host.has_left(asked));
-        let untouched = host.pac.gate().rewritten.get() == before;
+        let untouched = host.shim.gate().rewritten.get() == before;
         assert_eq!(untouched, left_alone, "{crowd} flows and a timer of {floor} ms");
     }
 }
@@ -155,14 +155,14 @@ fn what_comes_late_of_a_connection_before_is_nobody_s() {
     host.send(0, Segment { flags: Flags::SYN, mss: 1460, wscale: Some(7), ..blank() });
     let late = Segment { seq: SeqNumber(3_000_000_000), flags: Flags::ACK | Flags::FIN, ..blank() };
     host.receive(0, late);
-    assert_eq!(host.pac.gate().unacceptable.get(), 1);
+    assert_eq!(host.shim.gate().unacceptable.get(), 1);
     host.receive(0, Segment { flags: Flags::SYN | Flags::ACK, mss: 1460, wscale: Some(7), ..blank() });
     host.receive(0, late);
-    assert_eq!(host.pac.gate().unacceptable.get(), 2);
+    assert_eq!(host.shim.gate().unacceptable.get(), 2);
     host.ack(0, 1);
     host.send(0, request(1));
     host.data(0, 1, MSS);
-    assert_eq!(host.pac.state.flows[0].received.get(), 1 + MSS);
+    assert_eq!(host.shim.state.flows[0].received.get(), 1 + MSS);
 }
 
 #[test]
@@ -174,16 +174,16 @@ fn where_timers_are_shorter_than_delayed_acks_grants_come_in_pairs_of_segments()
         }
         let mut grants = vec![];
         for crowd in 17..40 {
-            host.pac.state.gate.crowd.set(crowd);
-            host.pac.state.gate.looked_back.set(host.now.0);
-            host.pac.state.gate.offered.set(1 << 24);
+            host.shim.state.gate.crowd.set(crowd);
+            host.shim.state.gate.looked_back.set(host.now.0);
+            host.shim.state.gate.offered.set(1 << 24);
             let flow = crowd as usize % 24;
             host.send(flow as u32, request(1));
-            let edge = host.pac.state.flows[flow].edge.get();
+            let edge = host.shim.state.flows[flow].edge.get();
             host.data(flow as u32, 1, MSS);
             host.data(flow as u32, 1 + MSS, MSS);
             host.ack(flow as u32, 1 + 2 * MSS);
-            let beyond = host.pac.state.flows[flow].edge.get() - (1 + 2 * MSS).min(edge);
+            let beyond = host.shim.state.flows[flow].edge.get() - (1 + 2 * MSS).min(edge);
             grants.push(beyond / MSS);
             host.forgive(flow as u32);
         }

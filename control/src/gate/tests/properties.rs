@@ -31,7 +31,7 @@ fn step() -> impl Strategy<Value = Step> {
 fn any_config() -> impl Strategy<Value = Config> {
     (3028u64..200_000, any::<bool>(), any::<bool>(), 0..3usize, any::<bool>(), any::<bool>()).prop_map(
         |(buffer, per_ack, push, requests, stamps, credit)| Config {
-            credit,
+            prices: if credit { Prices::Exact } else { Prices::Estimated },
             growth: if per_ack { Growth::PerAck } else { Growth::PerByte },
             push_ends_response: push,
             requests: [Requests::Ignore, Requests::Charge, Requests::Gate][requests],
@@ -94,8 +94,8 @@ proptest! {
                 held_since.insert(packet, host.now);
             }
             host.check_ledger();
-            prop_assert!(host.pac.gate().threshold.get() >= 2 * FRAME);
-            prop_assert!(host.pac.gate().threshold.get() <= host.pac.config().buffer.max(2 * FRAME));
+            prop_assert!(host.shim.gate().threshold.get() >= 2 * FRAME);
+            prop_assert!(host.shim.gate().threshold.get() <= host.shim.config().buffer.max(2 * FRAME));
             for packet in host.left.iter().chain(&host.discarded) {
                 held_since.remove(&packet.0);
             }
@@ -107,12 +107,12 @@ proptest! {
         // No wedge: with no further arrival, following the timeouts empties the queue within max_hold (and the bare copy of a request
         // that has waited for half of that within another).
         let end = host.now + max_hold + max_hold;
-        while let Some(timeout) = host.pac.poll_timeout() {
+        while let Some(timeout) = host.shim.poll_timeout() {
             prop_assert!(timeout <= end, "asks to be polled later than any ACK may wait");
             host.now = host.now.max(timeout);
             host.poll();
         }
-        prop_assert_eq!(host.pac.held(), 0);
+        prop_assert_eq!(host.shim.held(), 0);
         prop_assert_eq!(host.left.len() + host.discarded.len(), host.next as usize, "every packet has its end, once");
         for packet in &host.discarded {
             prop_assert!(!sent.get(&packet.0).is_some_and(|(_, _, data)| *data), "data discarded");
@@ -149,7 +149,7 @@ proptest! {
             }
             host.check_ledger();
         }
-        while let Some(timeout) = host.pac.poll_timeout() {
+        while let Some(timeout) = host.shim.poll_timeout() {
             host.now = host.now.max(timeout);
             host.poll();
         }

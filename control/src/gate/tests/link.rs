@@ -47,7 +47,7 @@ impl Stream {
 
     /// What the link is reckoned with, Mb/s.
     fn mbps(&self) -> u64 {
-        decision::link_rate(&self.host.pac.rules, self.host.pac.gate()) * 8 / 1_000_000
+        decision::link_rate(&self.host.shim.rules, self.host.shim.gate()) * 8 / 1_000_000
     }
 }
 
@@ -91,12 +91,12 @@ fn data_that_comes_when_its_debt_has_been_voided_belies_the_rate() {
     let mut stream = Stream::new(3);
     stream.arrive(3, 1000, Span::millis(250));
     stream.lose(0);
-    let belied = |stream: &Stream| stream.host.pac.gate().belied.get();
+    let belied = |stream: &Stream| stream.host.shim.gate().belied.get();
     let before = belied(&stream);
-    let flow = &stream.host.pac.state.flows[1];
+    let flow = &stream.host.shim.state.flows[1];
     assert!(flow.owed.get() > 0);
     stream.host.now += Span::millis(20);
-    assert!(decision::void_if_silent(&stream.host.pac.rules, stream.host.pac.gate(), flow, stream.host.now));
+    assert!(decision::void_if_silent(&stream.host.shim.rules, stream.host.shim.gate(), flow, stream.host.now));
     stream.host.data(1, stream.next[1], MSS);
     assert_eq!(belied(&stream), before + 1);
     // Once, and not for what is asked for anew.

@@ -1,6 +1,6 @@
-//! PAC: Proactive ACK Control (Bai et al.).
+//! The gate: Proactive ACK Control (Bai et al.), and exact credit in its place.
 //!
-//! An ACK acknowledges, and it triggers new data. PAC holds outgoing ACKs so that what they trigger never exceeds what
+//! An ACK acknowledges, and it triggers new data. The gate holds outgoing ACKs so that what they trigger never exceeds what
 //! the switch port in front of the receiver can buffer:
 //!
 //! ```text
@@ -8,11 +8,12 @@
 //! on arrival:       update in_flight (Eq. 5) and threshold (Eq. 2)     core/ingress.h, core/interval.h
 //! on an ACK:        enqueue                                            core/egress.h, Scheduler::enqueue
 //! while queued:     q = dequeue()                                      Scheduler::poll
-//!                   wait while in_flight + q.trigger > threshold       core/ledger.h admits, core/pac.h trigger (Eq. 3)
-//!                   send q; in_flight += q.trigger (Eq. 4)             core/pac.h charge
+//!                   wait while in_flight + q.trigger > threshold       core/ledger.h admits, core/pac.h pac_trigger (Eq. 3)
+//!                   send q; in_flight += q.trigger (Eq. 4)             core/price.h charge
 //! ```
 //!
-//! What the paper leaves open is decided in the file that needs it, with the reason beside it.
+//! What a release triggers PAC estimates (`core/pac.h`) and exact credit counts (`core/credit.h`); both are asked through `core/price.h`,
+//! and everything else here knows prices only. What the paper leaves open is decided in the file that needs it, with the reason beside it.
 
 pub mod config;
 pub mod scheduler;
@@ -20,7 +21,7 @@ pub mod state;
 
 use alloc::vec::Vec;
 
-pub use config::{Config, Growth, Guard, Hold, Requests, RttMethod};
+pub use config::{Config, Growth, Guard, Hold, Prices, Requests, RttMethod};
 pub use scheduler::{Scheduler, Stats};
 pub use state::{Flow, Gate, State};
 
@@ -30,7 +31,7 @@ use crate::policy::{Action, FlowId, PacketId, Policy, Verdict};
 use crate::segment::{Edit, Segment};
 use crate::units::{Span, Time};
 
-/// Flow states in a vector: the whole of PAC in one place, for the simulator and as the reference of the BPF programs.
+/// Flow states in a vector: all that the gate knows in one place, for the simulator and as the reference of the BPF programs.
 #[derive(Debug, Default)]
 pub struct Local {
     gate: Gate,
@@ -51,17 +52,17 @@ impl State for Local {
     }
 }
 
-/// PAC at one receiver.
+/// A gate at one receiver.
 #[derive(Debug)]
-pub struct Pac {
+pub struct AckGate {
     rules: Rules,
     state: Local,
     scheduler: Scheduler,
     last_hold: Span,
 }
 
-impl Pac {
-    /// PAC with these parameters.
+impl AckGate {
+    /// A gate with these parameters.
     ///
     /// # Errors
     /// When a parameter makes no sense.
@@ -126,7 +127,7 @@ impl Pac {
     }
 }
 
-impl Policy for Pac {
+impl Policy for AckGate {
     fn handle_ingress(&mut self, now: Time, id: FlowId, segment: &Segment) -> Edit {
         self.ensure(id);
         decision::ingress(&self.rules, &self.state.gate, &self.state.flows[id.0 as usize], segment, now);

@@ -24,10 +24,10 @@ fn a_segment_outside_the_offered_window_changes_nothing() {
     ];
     for segment in forged {
         let mut host = streaming();
-        let before = alloc::format!("{:?}", host.pac.state.flows[0]);
+        let before = alloc::format!("{:?}", host.shim.state.flows[0]);
         host.receive(0, segment);
-        assert_eq!(alloc::format!("{:?}", host.pac.state.flows[0]), before, "{segment:?}");
-        assert_eq!(host.pac.gate().unacceptable.get(), 1);
+        assert_eq!(alloc::format!("{:?}", host.shim.state.flows[0]), before, "{segment:?}");
+        assert_eq!(host.shim.gate().unacceptable.get(), 1);
     }
 }
 
@@ -35,7 +35,7 @@ fn a_segment_outside_the_offered_window_changes_nothing() {
 fn a_reset_inside_the_window_ends_the_connection() {
     let mut host = streaming();
     host.receive(0, Segment { flags: Flags::RST, ..data(1 + 10 * MSS, 0) });
-    assert!(host.pac.state.flows[0].flags.any(state::flag::CLOSING));
+    assert!(host.shim.state.flows[0].flags.any(state::flag::CLOSING));
     assert_eq!(host.in_flight(), 0);
 }
 
@@ -43,10 +43,10 @@ fn a_reset_inside_the_window_ends_the_connection() {
 fn our_own_syn_ack_says_that_a_new_connection_was_accepted() {
     let mut host = streaming();
     host.receive(0, Segment { flags: Flags::SYN, seq: SeqNumber(5_000), mss: 1460, wscale: Some(7), ..blank() });
-    let generation = host.pac.state.flows[0].generation.get();
+    let generation = host.shim.state.flows[0].generation.get();
     host.send(0, Segment { flags: Flags::SYN | Flags::ACK, mss: 1460, wscale: Some(7), ..pure_ack(5_001) });
-    assert_eq!(host.pac.state.flows[0].generation.get(), generation + 1);
-    assert!(!host.pac.state.flows[0].flags.any(state::flag::RECEIVED));
+    assert_eq!(host.shim.state.flows[0].generation.get(), generation + 1);
+    assert!(!host.shim.state.flows[0].flags.any(state::flag::RECEIVED));
 }
 
 #[test]
@@ -69,7 +69,7 @@ fn marks_count_only_where_both_ends_agreed_on_ecn() {
             host.now += Span::micros(50);
             host.receive(0, Segment { ce: true, ..data(1 + i * 100, 100) });
         }
-        let (threshold, cap) = (host.pac.gate().threshold.get(), host.pac.gate().cap.get());
+        let (threshold, cap) = (host.shim.gate().threshold.get(), host.shim.gate().cap.get());
         assert_eq!(threshold < cap, ecn, "{threshold} of {cap}");
     }
 }
@@ -102,27 +102,27 @@ fn a_peer_with_small_segments_is_charged_with_small_ones() {
     let mut host = Host::new(Config::credit(96_000));
     host.send(0, Segment { flags: Flags::SYN, mss: 8960, wscale: Some(7), ..blank() });
     host.receive(0, Segment { flags: Flags::SYN | Flags::ACK, mss: 1460, wscale: Some(7), ..blank() });
-    assert_eq!(host.pac.state.flows[0].mss.get(), 1460);
+    assert_eq!(host.shim.state.flows[0].mss.get(), 1460);
 }
 
 #[test]
 fn a_long_path_may_hold_what_it_holds_beside_the_budget() {
     let mut host = Host::new(Config { rate_mbps: 1_000, ..Config::credit(96_000) });
     host.connect(0);
-    let flow = &host.pac.state.flows[0];
+    let flow = &host.shim.state.flows[0];
     flow.least_rtt.set(20_000_000);
     flow.rtt.set(21_000_000);
     flow.samples.set(8);
-    let pipe = decision::pipe_of(&host.pac.rules, host.pac.gate(), flow);
+    let pipe = decision::pipe_of(&host.shim.rules, host.shim.gate(), flow);
     assert!((2_490_000..2_510_000).contains(&pipe), "1 Gb/s x 20 ms is 2.5 MB: {pipe}");
-    let threshold = host.pac.gate().threshold.get();
-    assert!(decision::admits(&host.pac.rules, host.pac.gate(), threshold + pipe - 1, pipe));
+    let threshold = host.shim.gate().threshold.get();
+    assert!(decision::admits(&host.shim.rules, host.shim.gate(), threshold + pipe - 1, pipe));
     // What waits on the long path leaves a flow nearby its room.
-    host.pac.state.gate.owed.set(pipe);
-    host.pac.state.gate.owed_by_path[8].set(pipe);
-    host.pac.state.gate.held_by_path[8].set(pipe * (pipe >> 10));
-    assert!(decision::admits(&host.pac.rules, host.pac.gate(), threshold, 0));
-    assert!(!decision::admits(&host.pac.rules, host.pac.gate(), threshold + 1_000_000, pipe));
+    host.shim.state.gate.owed.set(pipe);
+    host.shim.state.gate.owed_by_path[8].set(pipe);
+    host.shim.state.gate.held_by_path[8].set(pipe * (pipe >> 10));
+    assert!(decision::admits(&host.shim.rules, host.shim.gate(), threshold, 0));
+    assert!(!decision::admits(&host.shim.rules, host.shim.gate(), threshold + 1_000_000, pipe));
 }
 
 #[test]

@@ -15,18 +15,18 @@ impl Host {
 
     /// The flow's path is known to take so long.
     fn make_path(&self, flow: u32, rtt: Span) {
-        let flow = &self.pac.state.flows[flow as usize];
+        let flow = &self.shim.state.flows[flow as usize];
         flow.least_rtt.set(rtt.0 as u32);
         flow.rtt.set(rtt.0 as u32);
         flow.samples.set(8);
     }
 
     fn least_rtt(&self, flow: u32) -> u64 {
-        u64::from(self.pac.state.flows[flow as usize].least_rtt.get())
+        u64::from(self.shim.state.flows[flow as usize].least_rtt.get())
     }
 
     fn by_path(&self) -> Vec<u64> {
-        self.pac.gate().owed_by_path.iter().map(|cell| cell.get()).collect()
+        self.shim.gate().owed_by_path.iter().map(|cell| cell.get()).collect()
     }
 }
 
@@ -38,22 +38,22 @@ fn a_sender_that_had_used_up_its_window_shows_its_round_trip_when_it_goes_on() {
         // Windows that do not fit, or nothing would be lowered.
         host.send(flow, request(1));
     }
-    let edge = host.pac.state.flows[0].edge.get();
+    let edge = host.shim.state.flows[0].edge.get();
     // No timestamps. All that was granted arrives, and the last ACK grants more.
     for seq in (1..edge).step_by(MSS as usize) {
         host.data(0, seq, MSS.min(edge - seq));
     }
     host.ack(0, edge);
     let granted = host.now;
-    assert!(host.pac.state.flows[0].edge.get() > edge);
+    assert!(host.shim.state.flows[0].edge.get() > edge);
     host.now += Span::millis(20);
-    host.pac.state.flows[0].least_rtt.set(0);
+    host.shim.state.flows[0].least_rtt.set(0);
     host.data(0, edge, MSS);
     let sample = host.least_rtt(0);
     assert!(sample.abs_diff(host.now.0 - granted.0) < 3_000, "{sample} ns");
     // What follows in the stream answers nothing.
     host.now += Span::millis(7);
-    host.pac.state.flows[0].least_rtt.set(0);
+    host.shim.state.flows[0].least_rtt.set(0);
     host.data(0, edge + MSS, MSS);
     assert_eq!(host.least_rtt(0), 0);
 }
@@ -63,11 +63,11 @@ fn what_can_go_on_by_itself_shows_no_round_trip() {
     let mut host = guard();
     host.connect(0);
     host.send(0, request(1));
-    host.pac.state.flows[0].let_go.set(0);
+    host.shim.state.flows[0].let_go.set(0);
     host.data(0, 1, MSS);
     host.ack(0, 1 + MSS);
     host.now += Span::millis(20);
-    host.pac.state.flows[0].least_rtt.set(0);
+    host.shim.state.flows[0].least_rtt.set(0);
     host.data(0, 1 + MSS, MSS);
     assert_eq!(host.least_rtt(0), 0, "its window was not used up");
 }
@@ -99,12 +99,12 @@ fn a_debt_moves_with_its_flow_when_the_path_shows_its_length() {
     let before = host.owed(0);
     assert!(before > 0);
     assert_eq!(host.by_path()[0], before);
-    let edge = host.pac.state.flows[0].edge.get();
+    let edge = host.shim.state.flows[0].edge.get();
     for seq in (1..edge - 4 * MSS).step_by(MSS as usize) {
         host.data(0, seq, MSS);
     }
     host.make_far(0);
-    let received = host.pac.state.flows[0].received.get();
+    let received = host.shim.state.flows[0].received.get();
     host.ack(0, received);
     assert!(host.owed(0) > before, "the path's own room is granted, too");
     assert_eq!(host.by_path()[0], 0, "{:?}", host.by_path());
@@ -116,8 +116,8 @@ fn what_no_flow_owes_is_soon_owed_on_no_path() {
     let mut host = guard();
     host.connect(0);
     // Left behind by a flow that paid while its debt was moved.
-    host.pac.state.gate.owed_by_path[0].set(50_000);
-    assert!(decision::admits(&host.pac.rules, host.pac.gate(), 1_000_000, 0), "nothing is in flight");
+    host.shim.state.gate.owed_by_path[0].set(50_000);
+    assert!(decision::admits(&host.shim.rules, host.shim.gate(), 1_000_000, 0), "nothing is in flight");
     for i in 0..4 {
         host.data(0, 1 + i * 100, 100);
         host.forgive(0);
@@ -134,17 +134,17 @@ fn what_is_larger_than_all_room_waits_only_for_more_than_the_path_holds() {
     host.connect(1);
     host.send(0, request(1));
     host.fill(0);
-    let counted = host.pac.gate().threshold.get();
-    let admits = |host: &Host, wire| decision::admits(&host.pac.rules, host.pac.gate(), wire, 15_000);
+    let counted = host.shim.gate().threshold.get();
+    let admits = |host: &Host, wire| decision::admits(&host.shim.rules, host.shim.gate(), wire, 15_000);
     assert!(!admits(&host, 1), "the gate is full");
     for _ in 0..counted / u64::from(MSS) {
-        let flow = &host.pac.state.flows[0];
+        let flow = &host.shim.state.flows[0];
         host.data(0, flow.received.get().max(1), MSS);
-        let owed = host.pac.gate().owed.get();
+        let owed = host.shim.gate().owed.get();
         assert_eq!(admits(&host, 1_000_000), owed <= 15_000, "{owed} of {counted}");
         assert_eq!(admits(&host, counted), owed == 0, "what fits as a whole waits until it does: {owed}");
     }
-    assert!(host.pac.gate().owed.get() <= 15_000);
+    assert!(host.shim.gate().owed.get() <= 15_000);
 }
 
 #[test]
@@ -153,7 +153,7 @@ fn a_request_keeps_the_pace_of_the_last_response_and_not_of_a_window_that_was_ke
     for flow in 0..2 {
         host.connect(flow);
         host.make_far(flow);
-        let flow = &host.pac.state.flows[flow as usize];
+        let flow = &host.shim.state.flows[flow as usize];
         flow.last_response.set(30_000);
         flow.edge.set(1_000_000);
     }
@@ -174,10 +174,10 @@ fn the_handshakes_last_ack_leaves_with_a_closed_window_and_its_request_follows()
     }
     host.fill(1);
     // The part that is spared for handshakes is used up, too.
-    let spared = host.pac.gate().threshold.get() / 8;
-    host.pac.state.flows[1].owed.add(spared as u32);
-    host.pac.state.gate.owed.add(spared);
-    host.pac.state.gate.owed_by_path[0].add(spared);
+    let spared = host.shim.gate().threshold.get() / 8;
+    host.shim.state.flows[1].owed.add(spared as u32);
+    host.shim.state.gate.owed.add(spared);
+    host.shim.state.gate.owed_by_path[0].add(spared);
     let wscale = Some(7);
     host.send(20, Segment { flags: Flags::SYN, mss: 1460, wscale, ..blank() });
     host.receive(20, Segment { flags: Flags::SYN | Flags::ACK, mss: 1460, wscale, ..blank() });
@@ -206,7 +206,7 @@ fn a_handshake_at_the_first_instant_of_the_clock_is_timed() {
     host.wait(Span::millis(1));
     let asks = host.send(0, Segment { window: u16::MAX, ..request(1) });
     assert!(host.has_left(asks));
-    let granted = host.pac.state.flows[0].edge.get() - 1;
+    let granted = host.shim.state.flows[0].edge.get() - 1;
     assert!(granted > 2_000_000, "{granted}: what a path of 20 ms holds");
 }
 
@@ -218,13 +218,13 @@ fn owed_and_room(rtt: Span, threshold: u64) -> (u64, u64) {
         host.connect(flow);
         host.make_path(flow, rtt);
     }
-    let budget = host.pac.gate().threshold.get();
-    host.pac.gate().threshold.set(threshold);
+    let budget = host.shim.gate().threshold.get();
+    host.shim.gate().threshold.set(threshold);
     host.send(0, Segment { window: 60_000, ..request(1) });
-    host.pac.gate().threshold.set(budget);
-    let holds = decision::booked_with(&host.pac.rules, host.pac.gate(), &host.pac.state.flows[1]);
+    host.shim.gate().threshold.set(budget);
+    let holds = decision::booked_with(&host.shim.rules, host.shim.gate(), &host.shim.state.flows[1]);
     assert!((120_000..130_000).contains(&holds), "{holds}");
-    let admits = |wire: &u64| decision::admits(&host.pac.rules, host.pac.gate(), *wire, holds);
+    let admits = |wire: &u64| decision::admits(&host.shim.rules, host.shim.gate(), *wire, holds);
     let room = (0..=budget + holds).rev().find(admits).expect("nothing at all always fits");
     (host.owed(0), budget + holds - room)
 }

@@ -262,7 +262,7 @@ impl Scheduler {
         };
         let limit = Age::ALL.into_iter().filter_map(|age| after(age, self.limit(age))).min();
         let Some(limit) = limit else { return (self.spares > 0).then_some(self.next_look) };
-        let split = after(Age::Request, self.split_after()).filter(|_| rules.credit);
+        let split = after(Age::Request, self.split_after()).filter(|_| rules.grants());
         // What could not be split when its time came is looked at again a little later.
         let split = split.map(|time| time.max(self.last_poll + Span(rules.silence.0 / 4)));
         // A time that has passed asks for nothing.
@@ -347,7 +347,7 @@ impl Scheduler {
         self.stats.held_max = self.stats.held_max.max(self.held() as u64);
     }
 
-    /// Under exact credit a later packet says all that the flow's held bare ACKs say, and its grant is theirs.
+    /// Where windows are granted a later packet says all that the flow's held bare ACKs say, and its grant is theirs.
     fn drop_subsumed(&mut self, rules: &Rules, gate: &Gate, flow: &Flow, id: FlowId, echoes: bool) {
         while let Some(&FlowQueue { head, .. }) = self.flows.get(id.0 as usize).filter(|queue| queue.head != NONE) {
             let held = self.slots[head as usize];
@@ -388,7 +388,8 @@ impl Scheduler {
     /// have outgrown their level sink on the way.
     fn front(&mut self, rules: &Rules, state: &impl State, now: Time) -> Option<FlowId> {
         // Well before the limit, at which they would leave whether there is room or not.
-        let ages = if rules.credit { [(Age::Request, 4), (Age::Copy, 2)] } else { [(Age::Ack, 3), (Age::Request, 3)] };
+        let ages =
+            if rules.grants() { [(Age::Request, 4), (Age::Copy, 2)] } else { [(Age::Ack, 3), (Age::Request, 3)] };
         let overdue = ages.into_iter().filter_map(|(age, part)| self.oldest(age, Span(self.limit(age).0 / part), now));
         if let Some((_, id, _)) = overdue.min_by_key(|&(since, ..)| since) {
             return Some(id);
@@ -432,7 +433,7 @@ impl Scheduler {
             return false;
         }
         let (holds, pipe) = (decision::booked_with(rules, gate, flow), decision::pipe_of(rules, gate, flow));
-        gate.far_waits.set(u64::from(rules.credit && pipe > 0));
+        gate.far_waits.set(u64::from(pipe > 0));
         if wire > 0 && !decision::keeps_pace(rules, gate, flow, &held.out, wire, now) {
             self.next_try = decision::keeps_pace_at(rules, gate, flow, &held.out, wire, now);
             return false;
@@ -451,7 +452,7 @@ impl Scheduler {
         }
         self.release_head(rules, gate, flow, id, now, |stats| &mut stats.released);
         self.taken += wire;
-        let turn = if rules.long_turns && !rules.credit { gate.threshold.get() / TURNS } else { 0 };
+        let turn = if rules.long_turns { gate.threshold.get() / TURNS } else { 0 };
         if self.taken < turn && self.flows[id.0 as usize].head != NONE {
             // Its turn goes on.
             return true;
@@ -462,7 +463,7 @@ impl Scheduler {
         true
     }
 
-    /// Lets go the first packet of the flow whose packet has reached its limit. Under exact credit it leaves without a
+    /// Lets go the first packet of the flow whose packet has reached its limit. Where windows are granted it leaves without a
     /// grant, and a bare copy of it stays in its place; else it is charged and gone.
     fn force_oldest<S: State>(&mut self, rules: &Rules, state: &S, now: Time) -> bool {
         self.drop_departed_ages();

@@ -5,16 +5,16 @@ use super::*;
 impl Host {
     /// What is to be said in TCP's name on a flow: acknowledgement number, sequence number and window.
     fn word(&self, flow: u32) -> Option<(u32, u32, u16)> {
-        let flow = &self.pac.state.flows[flow as usize];
-        let word = decision::told_less(&self.pac.rules, &self.pac.state.gate, flow)?;
+        let flow = &self.shim.state.flows[flow as usize];
+        let word = decision::told_less(&self.shim.rules, &self.shim.state.gate, flow)?;
         let position = word.position(flow);
         Some((position.ack.0, position.seq.0, word.window()))
     }
 
     fn leave_to_tcp(&self, flow: u32) {
-        let flow = &self.pac.state.flows[flow as usize];
-        let word = decision::told_less(&self.pac.rules, &self.pac.state.gate, flow).unwrap();
-        decision::leave_to_tcp(&self.pac.rules, &self.pac.state.gate, flow, &word);
+        let flow = &self.shim.state.flows[flow as usize];
+        let word = decision::told_less(&self.shim.rules, &self.shim.state.gate, flow).unwrap();
+        decision::leave_to_tcp(&self.shim.rules, &self.shim.state.gate, flow, &word);
     }
 }
 
@@ -30,7 +30,7 @@ fn whose_window_was_lowered_is_told_once() {
     host.leave_to_tcp(1);
     assert_eq!((host.word(1), host.owed(1)), (None, 0));
     host.check_ledger();
-    let open = host.pac.state.flows[1].edge.get();
+    let open = host.shim.state.flows[1].edge.get();
     assert_eq!(open, 1 + 2000 * 128);
 }
 
@@ -48,7 +48,7 @@ fn whose_ack_is_held_is_told_and_whose_is_not_hears_nothing() {
     host.fill(2);
     host.ack(1, 1 + MSS);
     host.ack(1, 1 + 2 * MSS);
-    assert_eq!(host.pac.held(), 2);
+    assert_eq!(host.shim.held(), 2);
     assert_eq!((host.word(0), host.word(1).map(|(ack, ..)| ack)), (None, Some(1 + 2 * MSS)));
 }
 
@@ -75,11 +75,11 @@ fn what_is_abandoned_never_leaves() {
         for flow in 0..3 {
             host.ack(flow, 1 + 2 * MSS);
         }
-        assert_eq!(host.pac.held(), 3);
+        assert_eq!(host.shim.held(), 3);
         let (left, wire) = (host.left.len(), host.wire.len());
-        host.pac.scheduler.abandon(&host.pac.state);
+        host.shim.scheduler.abandon(&host.shim.state);
         host.poll();
-        assert_eq!((host.pac.held(), host.left.len(), host.wire.len()), (0, left, wire));
+        assert_eq!((host.shim.held(), host.left.len(), host.wire.len()), (0, left, wire));
         host.check_ledger();
         host.wait(Span::secs(1));
         assert_eq!(host.wire.len(), wire);

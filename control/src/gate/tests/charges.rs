@@ -19,7 +19,7 @@ fn in_congestion_avoidance_it_triggers_a_share_of_one_mss_more() {
     // Eq. 3, CA: MSS · MSS / Window, with a window of ten segments: worth a segment with the tenth ACK, and not sent before.
     let mut host = Host::new(config());
     host.connect(0);
-    host.pac.state.flows[0].flags.raise(state::flag::AVOIDANCE);
+    host.shim.state.flows[0].flags.raise(state::flag::AVOIDANCE);
     host.receive(0, Segment { frames: 10, ..data(1, 10 * MSS) });
     let charged: Vec<u64> = (1..=10)
         .map(|i| {
@@ -42,7 +42,7 @@ fn a_sender_that_reduces_its_window_lets_acks_pass_without_sending() {
         host.send(0, Segment { flags: Flags::ACK | Flags::ECE, ..pure_ack(1 + i * MSS) });
         assert_eq!(host.in_flight(), u64::from(i.saturating_sub(5)) * FRAME, "ACK {i}");
     }
-    let flow = host.pac.flow(FlowId(0)).unwrap();
+    let flow = host.shim.flow(FlowId(0)).unwrap();
     assert!(flow.flags.any(state::flag::AVOIDANCE));
     assert_eq!(flow.window.get(), 5 * MSS);
 }
@@ -52,16 +52,16 @@ fn a_syn_acks_ecn_flag_is_no_echo() {
     let mut host = Host::new(config());
     host.receive(0, Segment { flags: Flags::SYN | Flags::ECE | Flags::CWR, ..blank() });
     host.send(0, Segment { flags: Flags::SYN | Flags::ACK | Flags::ECE, ack: SeqNumber(1), mss: 1460, ..blank() });
-    assert!(!host.pac.flow(FlowId(0)).unwrap().flags.any(state::flag::REDUCED));
+    assert!(!host.shim.flow(FlowId(0)).unwrap().flags.any(state::flag::REDUCED));
 }
 
 #[test]
 fn more_on_its_way_than_the_model_allows_corrects_the_model() {
     let mut host = Host::new(config());
     host.connect(0);
-    host.pac.state.flows[0].window.set(2 * MSS);
+    host.shim.state.flows[0].window.set(2 * MSS);
     host.receive(0, Segment { frames: 6, ..data(1, 6 * MSS) });
-    assert_eq!(host.pac.flow(FlowId(0)).unwrap().window.get(), 6 * MSS);
+    assert_eq!(host.shim.flow(FlowId(0)).unwrap().window.get(), 6 * MSS);
 }
 
 #[test]
@@ -90,12 +90,12 @@ fn a_correction_that_was_wrong_ends_with_the_debts_that_it_was_about() {
     host.connect(0);
     host.data(0, 1, MSS);
     host.ack(0, 1 + MSS);
-    host.pac.gate().written_off.set(FRAME);
+    host.shim.gate().written_off.set(FRAME);
     assert_eq!(host.in_flight(), FRAME);
     host.data(0, 1 + MSS, MSS);
     assert_eq!(host.in_flight(), FRAME / 2, "what arrived had not been lost");
     host.data(0, 1 + 2 * MSS, MSS);
-    assert_eq!((host.in_flight(), host.pac.gate().written_off.get()), (0, 0));
+    assert_eq!((host.in_flight(), host.shim.gate().written_off.get()), (0, 0));
 }
 
 #[test]
@@ -141,7 +141,7 @@ fn syn_acks_wait_until_a_burst_of_syns_is_over() {
     assert_eq!(answers.iter().filter(|&&answer| host.has_left(answer)).count(), 3, "the fourth makes it a burst");
     host.wait(Span::micros(23));
     assert!(!host.has_left(answers[3]));
-    let wake = host.pac.poll_timeout().unwrap();
+    let wake = host.shim.poll_timeout().unwrap();
     assert!(wake > host.now && wake <= host.now + Span::micros(3), "the scheduler looks again when it may be over");
     host.wait(Span::micros(3));
     assert!(answers.iter().all(|&answer| host.has_left(answer)));
@@ -155,7 +155,7 @@ fn a_flood_of_syns_does_not_close_the_gate() {
         host.receive(flow, Segment { flags: Flags::SYN, ..blank() });
         host.send(flow, syn_ack);
     }
-    assert_eq!(host.pac.held(), 0);
+    assert_eq!(host.shim.held(), 0);
     assert!(host.in_flight() <= 4 * 10 * FRAME);
 }
 
@@ -174,11 +174,11 @@ fn a_request_on_a_kept_connection_waits_for_what_its_response_will_burst() {
         host.ack(0, 1 + (i + 1) * MSS);
     }
     host.wait(Span::millis(5));
-    decision::void(&host.pac.rules, &host.pac.state.gate, &host.pac.state.flows[0]);
+    decision::void(&host.shim.rules, &host.shim.state.gate, &host.shim.state.flows[0]);
     host.fill(1);
     let second = host.send(0, request(1 + 20 * MSS));
     assert!(!host.has_left(second));
-    decision::void(&host.pac.rules, &host.pac.state.gate, &host.pac.state.flows[1]);
+    decision::void(&host.shim.rules, &host.shim.state.gate, &host.shim.state.flows[1]);
     host.wait(Span::ZERO);
     assert!(host.has_left(second));
     assert_eq!(host.in_flight(), 20 * FRAME, "the window has grown to the whole last response");
@@ -245,7 +245,7 @@ fn the_end_of_a_burst_is_not_that_of_a_response() {
     host.receive(0, pushed(1 + 2 * MSS, MSS));
     host.ack(0, 1 + 3 * MSS);
     assert!(host.in_flight() > 0);
-    assert_eq!(host.pac.state.flows[0].last_response.get(), 0);
+    assert_eq!(host.shim.state.flows[0].last_response.get(), 0);
 }
 
 #[test]
@@ -266,7 +266,7 @@ fn much_that_was_charged_and_never_came_was_never_in_the_window() {
         let mut host = Host::new(Config::new(96_000));
         host.connect(0);
         host.connect(1);
-        host.pac.state.flows[0].window.set(segments * MSS);
+        host.shim.state.flows[0].window.set(segments * MSS);
         host.send(0, request(1));
         // Two segments come, and their ACK waits behind others'.
         host.data(0, 1, 2 * MSS);
@@ -274,7 +274,7 @@ fn much_that_was_charged_and_never_came_was_never_in_the_window() {
         host.ack(0, 1 + 2 * MSS);
         host.wait(Span::millis(40));
         host.check_ledger();
-        host.pac.state.flows[0].window.get() / MSS
+        host.shim.state.flows[0].window.get() / MSS
     };
     assert!(window(30) < 10, "{}", window(30));
     assert!(window(6) >= 6, "little is owed, and may be late: {}", window(6));
@@ -292,7 +292,7 @@ fn debts_of_a_silent_flow_are_void() {
         host.wait(Span::millis(1));
     }
     assert!(host.has_left(ack), "well before max_hold");
-    assert_eq!(host.pac.stats().forced, 0);
+    assert_eq!(host.shim.stats().forced, 0);
     host.check_ledger();
 }
 
@@ -315,7 +315,7 @@ fn a_reopened_entry_lets_the_old_connections_acks_go() {
     host.fill(1);
     let held = host.ack(0, 1 + MSS);
     host.connect(0);
-    decision::void(&host.pac.rules, &host.pac.state.gate, &host.pac.state.flows[1]);
+    decision::void(&host.shim.rules, &host.shim.state.gate, &host.shim.state.flows[1]);
     host.wait(Span::ZERO);
     assert!(host.has_left(held));
     host.check_ledger();
@@ -326,7 +326,7 @@ fn debts_that_later_data_has_passed_by_are_void_and_mean_congestion_avoidance() 
     let mut host = Host::new(config());
     host.connect(0);
     let flow =
-        |host: &Host| (host.pac.state.flows[0].owed.get(), host.pac.state.flows[0].flags.get() & flag::AVOIDANCE);
+        |host: &Host| (host.shim.state.flows[0].owed.get(), host.shim.state.flows[0].flags.get() & flag::AVOIDANCE);
     // Each ACK is charged for two segments, and one comes: the sender does not grow.
     for i in 0..120 {
         host.data(0, 1 + i * MSS, MSS);
@@ -336,7 +336,7 @@ fn debts_that_later_data_has_passed_by_are_void_and_mean_congestion_avoidance() 
     let (owed, avoidance) = flow(&host);
     assert!(avoidance != 0, "charged for growth that does not come");
     assert!(owed < 32 * FRAME as u32, "{owed}: what is on its way, and not all that was ever charged too much");
-    assert_eq!(host.pac.stats().forced, 0);
+    assert_eq!(host.shim.stats().forced, 0);
     host.check_ledger();
 }
 
@@ -357,7 +357,7 @@ fn a_sender_that_grows_as_charged_is_left_in_slow_start() {
         acked += burst;
         sent = 2 * burst;
         host.wait(Span::micros(500));
-        assert_eq!(host.pac.state.flows[0].flags.get() & flag::AVOIDANCE, 0, "round {round}");
+        assert_eq!(host.shim.state.flows[0].flags.get() & flag::AVOIDANCE, 0, "round {round}");
     }
 }
 
@@ -365,10 +365,10 @@ fn a_sender_that_grows_as_charged_is_left_in_slow_start() {
 fn shares_of_large_windows_are_rounded_down() {
     let mut host = Host::new(config());
     host.connect(0);
-    let flow = &host.pac.state.flows[0];
+    let flow = &host.shim.state.flows[0];
     flow.flags.raise(flag::AVOIDANCE);
     flow.window.set(600 * MSS);
     host.data(0, 1, MSS);
     host.ack(0, 1 + MSS);
-    assert_eq!(host.pac.state.flows[0].window.get(), 600 * MSS + 2, "1448 / 600 is 2.4");
+    assert_eq!(host.shim.state.flows[0].window.get(), 600 * MSS + 2, "1448 / 600 is 2.4");
 }

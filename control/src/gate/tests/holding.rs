@@ -12,7 +12,7 @@ fn an_ack_that_has_waited_for_a_third_of_its_limit_goes_first() {
     host.receive(0, Segment { frames: 20, ..data(1, 20 * MSS) });
     host.data(1, 1, MSS);
     host.fill(2);
-    host.pac.state.flows[2].last_active.set(u64::MAX);
+    host.shim.state.flows[2].last_active.set(u64::MAX);
     let large = host.ack(0, 1 + 20 * MSS);
     host.wait(Span::millis(34));
     let small = host.ack(1, 1 + MSS);
@@ -58,14 +58,14 @@ fn a_forced_release_is_charged() {
     host.fill(1);
     let ack = host.ack(0, 1 + MSS);
     // Keep the debtor from falling silent.
-    host.pac.state.flows[1].last_active.set(u64::MAX);
+    host.shim.state.flows[1].last_active.set(u64::MAX);
     host.wait(Span::millis(99));
     assert!(!host.has_left(ack));
     host.wait(Span::millis(1));
     assert!(host.has_left(ack));
-    assert_eq!(host.pac.stats().forced, 1);
+    assert_eq!(host.shim.stats().forced, 1);
     host.check_ledger();
-    assert_eq!(host.pac.flow(FlowId(0)).unwrap().owed.get() as u64, 2 * FRAME);
+    assert_eq!(host.shim.flow(FlowId(0)).unwrap().owed.get() as u64, 2 * FRAME);
 }
 
 #[test]
@@ -86,7 +86,7 @@ fn short_flows_go_first_and_flows_of_one_level_take_turns() {
     let first = host.ack(1, 1 + MSS);
     let second = host.ack(1, 1 + 2 * MSS);
     let other = host.ack(2, 1 + MSS);
-    assert_eq!(host.pac.held(), 4);
+    assert_eq!(host.shim.held(), 4);
     let start = host.left.len();
     for i in 0..8 {
         host.data(3, 1 + i * MSS, MSS);
@@ -167,7 +167,7 @@ fn a_report_of_a_duplicate_waits_in_line() {
     host.data(0, 1 + MSS, MSS); // has arrived, and our TCP has not looked at it yet
     let report = host.send(0, Segment { sack: true, dsack: true, ..pure_ack(1 + MSS) });
     assert!(!host.has_left(held) && !host.has_left(report));
-    assert!(!host.pac.flow(FlowId(0)).unwrap().flags.any(state::flag::RECOVERING));
+    assert!(!host.shim.flow(FlowId(0)).unwrap().flags.any(state::flag::RECOVERING));
 }
 
 #[test]
@@ -181,7 +181,7 @@ fn a_hole_that_is_filled_at_once_is_no_loss() {
         host.send(0, Segment { sack: true, ..pure_ack(1 + MSS) });
         host.wait(after);
         host.data(0, 1 + MSS, MSS);
-        host.pac.gate().lost.get()
+        host.shim.gate().lost.get()
     };
     assert_eq!(fill(Span::micros(100)), 0, "one packet has overtaken another");
     assert_eq!(fill(Span::micros(300)), 1);
@@ -198,7 +198,7 @@ fn what_brings_nothing_after_a_push_is_the_end() {
     host.ack(0, 1 + MSS);
     assert_eq!(host.in_flight(), 2 * FRAME);
     host.wait(Span::millis(3));
-    assert!(decision::void_if_silent(&host.pac.rules, &host.pac.state.gate, &host.pac.state.flows[0], host.now));
+    assert!(decision::void_if_silent(&host.shim.rules, &host.shim.state.gate, &host.shim.state.flows[0], host.now));
     host.ack(0, 1 + 4 * MSS);
     assert_eq!(host.in_flight(), 0);
     host.data(0, 1 + 4 * MSS, MSS);
@@ -217,7 +217,7 @@ fn silence_while_a_flow_waits_for_its_turn_is_no_end() {
     host.ack(0, 1 + MSS);
     host.receive(0, Segment { flags: Flags::ACK | Flags::PSH, ..data(1 + 4 * MSS, MSS) });
     host.wait(Span::millis(3));
-    assert!(decision::void_if_silent(&host.pac.rules, &host.pac.state.gate, &host.pac.state.flows[0], host.now));
+    assert!(decision::void_if_silent(&host.shim.rules, &host.shim.state.gate, &host.shim.state.flows[0], host.now));
     host.ack(0, 1 + 4 * MSS);
     assert!(host.in_flight() > 0, "the sender has been told of three segments");
 }
@@ -251,7 +251,7 @@ fn a_request_is_charged_with_no_more_than_the_window_that_it_shows() {
         host.ack(0, 1 + (i + 1) * MSS);
     }
     host.wait(Span::millis(10));
-    decision::void(&host.pac.rules, &host.pac.state.gate, &host.pac.state.flows[0]);
+    decision::void(&host.shim.rules, &host.shim.state.gate, &host.shim.state.flows[0]);
     host.send(0, request(1 + 100 * MSS));
     assert_eq!(host.in_flight() / FRAME, u64::from(72_000 / FRAME as u32), "not the 100 segments of the last response");
 }
@@ -272,8 +272,8 @@ fn whoever_has_waited_longest_goes_first_be_it_a_request_or_an_ack() {
         host.ack(1, 1 + (i + 1) * MSS);
     }
     host.wait(Span::millis(10));
-    for flow in &host.pac.state.flows[..2] {
-        decision::void(&host.pac.rules, &host.pac.state.gate, flow);
+    for flow in &host.shim.state.flows[..2] {
+        decision::void(&host.shim.rules, &host.shim.state.gate, flow);
     }
     host.fill(2);
     let asks = host.send(1, request(1 + 4 * MSS));
@@ -289,8 +289,8 @@ fn whoever_has_waited_longest_goes_first_be_it_a_request_or_an_ack() {
     }
     assert!(!host.has_left(asks) && !host.has_left(ack));
     let start = host.left.len();
-    let debtor = &host.pac.state.flows[2];
-    decision::void(&host.pac.rules, &host.pac.state.gate, debtor);
+    let debtor = &host.shim.state.flows[2];
+    decision::void(&host.shim.rules, &host.shim.state.gate, debtor);
     host.poll();
     assert_eq!(host.left[start..], [asks, ack]);
 }
@@ -328,7 +328,7 @@ fn a_stale_ack_is_dropped_and_its_flow_promoted() {
     host.data(0, 1 + 14 * MSS, MSS); // the sender's timer has overtaken the held ACK
     let stale = host.ack(0, 1 + 15 * MSS);
     assert_eq!(host.discarded, [stale]);
-    assert!(!host.pac.flow(FlowId(0)).unwrap().flags.any(state::flag::AVOIDANCE));
+    assert!(!host.shim.flow(FlowId(0)).unwrap().flags.any(state::flag::AVOIDANCE));
     let start = host.left.len();
     for i in 0..40 {
         host.data(2, 1 + i * MSS, MSS);

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * The price of a segment, and what else PAC's estimates (pac.h) and exact credit (credit.h) each have to say. Neither knows of the other;
+ * what they say is asked for here and nowhere else:
+ *
+ *     governs       whether the flow's windows are granted: by exact credit
+ *     hands_off     nothing that could be sent is a danger, or nothing can be done against it
+ *     trigger_of    what a release sets in motion, and the right edge that goes with it
+ *     has_no_more   whether the sender has nothing to send
+ *     window_field  the window with which a segment leaves
+ *
+ * Under exact credit a flow that cannot be governed is left alone, but for what wakes it: estimates would hold up long streams for the
+ * sake of others (credit.h, note 3).
+ */
+#ifndef ACKGATE_CORE_PRICE_H
+#define ACKGATE_CORE_PRICE_H
+
+#include "credit.h"
+#include "pac.h"
+
+/* Exact credit needs the unit of the window field, and one that is no larger than a segment. */
+INLINE bool governs(WITH_CORE const struct flow *flow)
+{
+	return SETTINGS->credit && any_flag(flow, FLOW_SCALE_KNOWN) &&
+	       1u << (get32(&flow->scale) & 15) <= get32(&flow->mss);
+}
+
+INLINE bool hands_off(WITH_CORE const struct flow *flow)
+{
+	if (governs(CORE flow))
+		return no_danger(CORE flow);
+	return SETTINGS->credit ? credit_beyond_timers(CORE flow) : pac_beyond_timers(CORE flow);
+}
+
+INLINE bool has_no_more(WITH_CORE const struct flow *flow)
+{
+	return governs(CORE flow) ? credit_has_no_more(CORE flow) : pac_has_no_more(CORE flow);
+}
+
+INLINE __u16 window_field(WITH_CORE const struct flow *flow, const struct outgoing *out)
+{
+	if (out->class == CLASS_NONE)
+		return out->window;
+	if (SETTINGS->credit)
+		return governs(CORE flow) ? edge_field(flow, out) : out->window;
+	return pac_window(CORE flow, out);
+}
+
+SUBPROGRAM int trigger_of(WITH_CORE const struct flow *flow, const struct outgoing *out, struct trigger *trigger)
+{
+	if (!flow || !out || !trigger)
+		return 0;
+	if (governs(CORE flow))
+		credit_trigger(CORE flow, out, trigger);
+	else if (SETTINGS->credit)
+		wake_trigger(CORE flow, out, trigger);
+	else
+		pac_trigger(CORE flow, out, trigger);
+	return 0;
+}
+
+/* A segment leaves: what it triggers is owed from now on (Eq. 4), and the sender may go on to its edge. */
+SUBPROGRAM int charge(WITH_CORE struct flow *flow, const struct outgoing *out, const struct trigger *trigger, __u64 now)
+{
+	__u32 window;
+
+	if (!flow || !out || !trigger)
+		return 0;
+	window = get32(&flow->window);
+	note_pace(CORE flow, out, trigger->wire, now);
+	if (trigger->wire > 0) {
+		engage(CORE flow);
+		owe(CORE flow, trigger->wire);
+		lower_flags(flow, FLOW_FORGIVEN);
+		set64(&flow->last_active, now);
+		raise_flags(flow, FLOW_AWAITED | (out->class == CLASS_REQUEST ? FLOW_ASKED : 0));
+	}
+	if (trigger->moves_edge) {
+		if (at_edge(flow) && ahead_of(trigger->edge, get32(&flow->edge)) >= get32(&flow->mss))
+			set32(&flow->let_go, now >> 10 | 1);
+		/* What repeats a TSval may be what is answered. */
+		if (out->copy)
+			set64(&flow->ts_start, 0);
+		advance(&flow->edge, trigger->edge);
+	}
+	set32(&flow->window, window + trigger->increment < window ? ~0u : window + trigger->increment);
+	advance(&flow->released_ack, out->ack);
+	if (reduces(flow, out))
+		reduce(flow, get32(&flow->received) + get32(&flow->owed));
+	if (out->class == CLASS_HANDSHAKE && any_flag(flow, FLOW_HALF_OPEN))
+		time_handshake(CORE flow, now);
+	return 0;
+}
+
+#endif

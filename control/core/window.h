@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * Model of the sender's congestion window: Window of Eq. 3 (PAC section III-C), as far as it shows at the receiver.
+ */
+#ifndef ACKGATE_CORE_WINDOW_H
+#define ACKGATE_CORE_WINDOW_H
+
+#include "flow.h"
+
+/* A sender does not cut a segment to fit its window. */
+INLINE __u32 whole_segments(const struct flow *flow, __u32 bytes)
+{
+	__u32 mss = max_u32(get32(&flow->mss), 1);
+
+	return bytes / mss * mss;
+}
+
+/* RFC 5681 Eq. 4. */
+INLINE __u32 halved(const struct flow *flow)
+{
+	return max_u32(whole_segments(flow, get32(&flow->window) / 2), 2 * get32(&flow->mss));
+}
+
+INLINE void reduce(struct flow *flow, __u32 sent)
+{
+	raise_flags(flow, FLOW_REDUCED | FLOW_AVOIDANCE);
+	set32(&flow->recover, sent);
+	set32(&flow->window, halved(flow));
+}
+
+INLINE bool reduces(const struct flow *flow, const struct outgoing *out)
+{
+	__u32 flags = get32(&flow->flags);
+	bool reacting = flags & FLOW_REDUCED && seq_distance(out->ack, get32(&flow->recover)) <= 0;
+
+	return out->ece && !reacting && !(flags & FLOW_RECOVERING);
+}
+
+/* The model's window was too large: so much, in wire bytes, was charged and never sent. */
+INLINE void shrink(struct flow *flow, __u64 wire)
+{
+	__u64 window = get32(&flow->window), mss = get32(&flow->mss);
+	__u64 excess = wire * mss / max_u64(mss + get32(&flow->header), 1);
+
+	set32(&flow->window, max_u64(saturating_sub(window, excess), min_u64(2 * mss, window)));
+}
+
+/* So much was on its way at once: the window is no smaller. */
+INLINE void note_flight(struct flow *flow, __u32 end)
+{
+	__u32 flags = get32(&flow->flags), flight;
+	bool before_reduction = flags & FLOW_REDUCED && seq_distance(end, get32(&flow->recover)) <= 0;
+
+	if (flags & FLOW_ACKED && !(flags & FLOW_RECOVERING) && !before_reduction) {
+		flight = ahead_of(end, get32(&flow->released_ack));
+		if (flight > get32(&flow->window))
+			set32(&flow->window, flight);
+	}
+}
+
+#endif
