@@ -9,7 +9,7 @@
  * - Charge: what the sender may send once the packet has left, right edge minus highest byte received, less what the flow owes
  *   already. Whatever an idle sender still has is charged with the request that wakes it.
  * - Share: else windows are lowered to the flow's share. A few flows send side by side; more take turns with a quarter of the budget
- *   each, less in a crowd. Not beyond what the response is expected to need, and never below two segments. The right edge never
+ *   each, less when there are very many. Not beyond what the response is expected to need, and never below two segments. The right edge never
  *   moves left.
  * - Turns: an ACK that gets no grant leaves all the same without moving the edge, and a bare copy of it waits for the grant
  *   (DECIDE_SPLIT): what has arrived is acknowledged, so no timer of the sender runs, however long the turn takes. The copy leaves
@@ -22,7 +22,7 @@
  *
  * DESIGN NOTES
  * 1. Two segments per grant: one alone meets the receiver's delayed ACK (40 ms on Linux), and a sender never uses segments larger
- *    than half the largest window that it has seen. One where the crowd is so large that its turn takes longer than that anyway.
+ *    than half the largest window that it has seen. One where flows are so many that a turn of all takes longer than that anyway.
  * 2. The window field counts in units of 1 << scale from the acknowledgement number. Edges are rounded up to it: down would be a
  *    retraction, or leave less than two segments; what that adds is charged. Where a unit is larger than a segment (scales above
  *    10) the rounding would be most of the window.
@@ -37,9 +37,9 @@
  *    last pause with every ACK, for senders may open their windows by the ACK (RFC 5681); and of what came since at most a quarter,
  *    and at most MOST_LEFT_OUT segments, are unacknowledged. Never on long paths. Never a D-SACK, nor the ACK at a change of CE
  *    (RFC 8257 section 3.2): it carries ECN-Echo, or more has been received than it acknowledges.
- * 7. Turns are reckoned by the crowd, the most flows active of late: else the last flows of a round get large grants, keep most of
+ * 7. Turns are reckoned by the most flows that were active at once of late: else the last flows of a round get large grants, keep most of
  *    them, and all send them at the begin of the next.
- * 8. On long paths shares are reckoned by the crowd, too: what has been granted there cannot be taken back for a round trip, and
+ * 8. On long paths shares are reckoned by them, too: what has been granted there cannot be taken back for a round trip, and
  *    meets what others nearby begin meanwhile.
  */
 #ifndef ACKGATE_CORE_CREDIT_H
@@ -101,33 +101,33 @@ INLINE __u64 together(WITH_CORE const struct flow *flow, __u64 flows)
  * that begins all wait at once. */
 INLINE __u32 least_segments(WITH_CORE const struct flow *flow)
 {
-	__u64 all = get64(&GATE->crowd) * flow_wire(flow, LEAST_SEGMENTS * get32(&flow->mss));
+	__u64 all = get64(&GATE->peak_active) * flow_wire(flow, LEAST_SEGMENTS * get32(&flow->mss));
 	__u64 rate = link_rate(CORE_ALONE);
 
 	return rate > 0 && all > (rate * SETTINGS->max_hold) >> 21 ? 1 : LEAST_SEGMENTS;
 }
 
-/* The flow's share as payload bytes, in whole segments. On long paths the memory of the crowd counts: what has been granted
+/* The flow's share as payload bytes, in whole segments. On long paths the most flows of late count: what has been granted
  * there cannot be taken back for a round trip. */
 INLINE __u32 share(WITH_CORE const struct flow *flow)
 {
 	__u64 mss = max_u32(get32(&flow->mss), 1), threshold = get64(&GATE->threshold), pipe = pipe_of(CORE flow);
-	__u64 crowd = max_u64(get64(&GATE->crowd), 1), flows = pipe > 0 ? crowd : max_u64(get64(&GATE->engaged), 1);
+	__u64 peak = max_u64(get64(&GATE->peak_active), 1), flows = pipe > 0 ? peak : max_u64(get64(&GATE->active), 1);
 	__u64 turns = threshold < get64(&GATE->cap) ? MARKED_TURNS : TURNS, part, payload;
 
 	if (pipe > 0)
 		part = together(CORE flow, flows) / flows;
-	else if (abreast(CORE_ALONE))
-		part = min_u64(together(CORE flow, flows) / flows, turn(CORE_ALONE) / crowd);
+	else if (concurrent(CORE_ALONE))
+		part = min_u64(together(CORE flow, flows) / flows, turn(CORE_ALONE) / peak);
 	else
-		part = min_u64(threshold / min_u64(flows, turns), turn(CORE_ALONE) / crowd);
+		part = min_u64(threshold / min_u64(flows, turns), turn(CORE_ALONE) / peak);
 	payload = part * mss / (mss + get32(&flow->header));
 	return min_u64(max_u64(in_pairs(CORE payload / mss), least_segments(CORE flow)) * mss, 1u << 30);
 }
 
-INLINE bool crowded(WITH_CORE const struct flow *flow)
+INLINE bool exceeds_turn(WITH_CORE const struct flow *flow)
 {
-	return get64(&GATE->crowd) * flow_wire(flow, LEAST_SEGMENTS * get32(&flow->mss)) > turn(CORE_ALONE);
+	return get64(&GATE->peak_active) * flow_wire(flow, LEAST_SEGMENTS * get32(&flow->mss)) > turn(CORE_ALONE);
 }
 
 /* So many times what fits into a turn may wait for a turn: some timers fire for nothing, and still more gets through than when all
@@ -139,16 +139,16 @@ INLINE bool crowded(WITH_CORE const struct flow *flow)
 INLINE bool credit_beyond_timers(WITH_CORE const struct flow *flow)
 {
 	return timer_is_short(CORE_ALONE) &&
-	       get64(&GATE->crowd) * flow_wire(flow, LEAST_SEGMENTS * get32(&flow->mss)) > BEYOND_TIMERS * turn(CORE_ALONE);
+	       get64(&GATE->peak_active) * flow_wire(flow, LEAST_SEGMENTS * get32(&flow->mss)) > BEYOND_TIMERS * turn(CORE_ALONE);
 }
 
 /* Whether all that active flows could send at once fits, or nothing can be done: then nothing is lowered. Nor is it for one flow
  * alone as long as nobody knows the buffer: what it can hold one sender finds out best by itself. */
 INLINE bool no_danger(WITH_CORE const struct flow *flow)
 {
-	if (SETTINGS->search && get64(&GATE->crowd) <= 1)
+	if (SETTINGS->search && get64(&GATE->peak_active) <= 1)
 		return true;
-	return credit_beyond_timers(CORE flow) || get64(&GATE->offered) <= get64(&GATE->threshold) + (get64(&GATE->engaged) <= 1 ? pipe_of(CORE flow) : 0);
+	return credit_beyond_timers(CORE flow) || get64(&GATE->offered) <= get64(&GATE->threshold) + (get64(&GATE->active) <= 1 ? pipe_of(CORE flow) : 0);
 }
 
 /* Whether the sender has no more: it has finished, or pushed where its responses end. A PSH alone tells little (note 5). */
@@ -171,10 +171,10 @@ INLINE __u64 lacking(WITH_CORE const struct flow *flow, __u32 ack)
 	if (size >= response)
 		return ~0ull;
 	lacking = response - size + (any_flag(flow, FLOW_RECEIVED) ? ahead_of(get32(&flow->received), ack) : 0);
-	return crowded(CORE flow) ? lacking : max_u64(div_ceil(lacking, mss), LEAST_SEGMENTS) * mss;
+	return exceeds_turn(CORE flow) ? lacking : max_u64(div_ceil(lacking, mss), LEAST_SEGMENTS) * mss;
 }
 
-INLINE bool is_superfluous(WITH_CORE const struct flow *flow, const struct outgoing *out)
+INLINE bool may_thin(WITH_CORE const struct flow *flow, const struct outgoing *out)
 {
 	__u32 limit = get32(&flow->mss) * (any_flag(flow, FLOW_REDUCED) ? 2 : MOST_LEFT_OUT), window, run;
 
@@ -214,17 +214,17 @@ INLINE __u32 grant(WITH_CORE const struct flow *flow, const struct outgoing *out
 {
 	bool midway = any_flag(flow, FLOW_PUSHES_MIDWAY) && get64(&flow->size) < expected(CORE flow);
 	bool may_have_ended = any_flag(flow, FLOW_STOPPED) && out->ack == get32(&flow->received) && !midway;
-	bool among_many = out->class == CLASS_REQUEST && get64(&GATE->engaged) > TURNS && !abreast(CORE_ALONE);
+	bool among_many = out->class == CLASS_REQUEST && get64(&GATE->active) > TURNS && !concurrent(CORE_ALONE);
 	__u32 wanted;
 
 	if (no_danger(CORE flow))
 		return edge_at(out, 1u << 30);
-	if (out->class == CLASS_HANDSHAKE && !any_flag(flow, FLOW_HALF_OPEN) && !out->data && crowded(CORE flow))
+	if (out->class == CLASS_HANDSHAKE && !any_flag(flow, FLOW_HALF_OPEN) && !out->data && exceeds_turn(CORE flow))
 		return out->ack;
 	if (may_have_ended || among_many || out->class == CLASS_HANDSHAKE)
 		return least(flow, out);
 	wanted = min_u64(share(CORE flow), lacking(CORE flow, out->ack));
-	return edge_at(out, pipe_of(CORE flow) > 0 || abreast(CORE_ALONE) ? min_u64(wanted, affordable(CORE flow, out)) : wanted);
+	return edge_at(out, pipe_of(CORE flow) > 0 || concurrent(CORE_ALONE) ? min_u64(wanted, affordable(CORE flow, out)) : wanted);
 }
 
 /* What the sender may send up to `to`, less what it owes. Of a wide window no more counts than twice what it has been seen to use, or
@@ -256,7 +256,7 @@ INLINE void credit_trigger(WITH_CORE const struct flow *flow, const struct outgo
 	__u32 to = kept_edge(flow, out);
 
 	if ((out->class == CLASS_ACK || out->class == CLASS_DATA) && credit_has_no_more(CORE flow)) {
-		trigger->edge = crowded(CORE flow) && !out->repeated ? to : later(least(flow, out), to);
+		trigger->edge = exceeds_turn(CORE flow) && !out->repeated ? to : later(least(flow, out), to);
 		trigger->moves_edge = true;
 		return;
 	}

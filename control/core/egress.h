@@ -71,7 +71,7 @@ SUBPROGRAM int data_class(WITH_CORE struct flow *flow, const struct segment *seg
 	if (!idle)
 		return CLASS_DATA;
 	void_debt(CORE flow);
-	disengage(CORE flow);
+	deactivate(CORE flow);
 	end_response(CORE flow);
 	put_flags(flow, FLOW_ONE_WAY, unanswered);
 	brief = !unanswered && is_short(segment) && segment->flags & PSH;
@@ -113,7 +113,7 @@ SUBPROGRAM int classify(WITH_CORE struct flow *flow, const struct segment *segme
 		close_handshake(CORE flow);
 		raise_flags(flow, FLOW_CLOSING);
 		void_debt(CORE flow);
-		disengage(CORE flow);
+		deactivate(CORE flow);
 		return CLASS_NONE;
 	}
 	if (!(segment->flags & ACK))
@@ -159,7 +159,7 @@ SUBPROGRAM int classify(WITH_CORE struct flow *flow, const struct segment *segme
 			class = CLASS_ACK;
 	}
 	if (class == CLASS_HANDSHAKE || class == CLASS_REQUEST)
-		engage(CORE flow);
+		activate(CORE flow);
 	out->ack = segment->ack;
 	out->ece = segment->flags & ECE && !(segment->flags & SYN);
 	put_flags(flow, FLOW_ECHOES, out->ece);
@@ -221,7 +221,7 @@ INLINE bool leaves_without_grant(WITH_CORE const struct flow *flow, const struct
 INLINE void leave_to_tcp(WITH_CORE struct flow *flow, const struct outgoing *out)
 {
 	void_debt(CORE flow);
-	disengage(CORE flow);
+	deactivate(CORE flow);
 	advance(&flow->edge, edge_at(out, 1u << 30));
 	advance(&flow->released_ack, out->ack);
 }
@@ -292,9 +292,9 @@ SUBPROGRAM int account_egress(WITH_CORE struct flow *flow, const struct segment 
 		leave_to_tcp(CORE flow, out);
 		out->class = CLASS_NONE;
 	}
-	if (any_flag(flow, FLOW_ENGAGED))
+	if (any_flag(flow, FLOW_ACTIVE))
 		note_offer(CORE flow);
-	if (SETTINGS->thin_acks && is_superfluous(CORE flow, out) && governs(CORE flow)) {
+	if (SETTINGS->thin_acks && may_thin(CORE flow, out) && governs(CORE flow)) {
 		add64(&GATE->thinned, 1);
 		return DECIDE_DISCARD;
 	}

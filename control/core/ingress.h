@@ -20,10 +20,10 @@ INLINE void close_handshake(WITH_CORE struct flow *flow)
 INLINE void close_flow(WITH_CORE struct flow *flow)
 {
 	void_debt(CORE flow);
-	disengage(CORE flow);
+	deactivate(CORE flow);
 	close_handshake(CORE flow);
 	/* What is counted stays: another packet may have raised it just now. */
-	lower_flags(flow, ~(FLOW_ENGAGED | FLOW_HALF_OPEN));
+	lower_flags(flow, ~(FLOW_ACTIVE | FLOW_HALF_OPEN));
 }
 
 SUBPROGRAM int open_flow(WITH_CORE struct flow *flow, __u64 now)
@@ -57,6 +57,7 @@ SUBPROGRAM int open_flow(WITH_CORE struct flow *flow, __u64 now)
 	set32(&flow->scale, 0);
 	set32(&flow->tsval, 0);
 	set32(&flow->tsecr, 0);
+	set32(&flow->peer_tsval, 0);
 	set32(&flow->run, 0);
 	add32(&flow->generation, 1);
 	return 0;
@@ -131,7 +132,7 @@ INLINE __u64 without_queue(WITH_CORE __u64 sample)
 	__u64 rate = link_rate(CORE_ALONE), queued;
 	__u32 threshold = path_of(get64(&GATE->threshold));
 
-	if (rate == 0 || threshold == 0 || abreast(CORE_ALONE))
+	if (rate == 0 || threshold == 0 || concurrent(CORE_ALONE))
 		return sample;
 	queued = (owed_up_to(CORE threshold - 1) << 20) / rate;
 	return max_u64(saturating_sub(sample, queued), 1);
@@ -166,10 +167,37 @@ INLINE void sample_answer(WITH_CORE struct flow *flow, __u64 now)
 		note_least_rtt(flow, without_queue(CORE sample), now);
 }
 
-INLINE void count_loss(CORE_ONLY)
+INLINE void count_loss(WITH_CORE const struct flow *flow, __u64 now)
 {
+	__u64 cut_at = get64(&GATE->cut_at);
+
 	add64(&GATE->lost, 1);
 	add64(&GATE->belied, 1);
+	if (since(now, cut_at) >> 31 > 0 || seq_distance(get32(&flow->hole_since), (__u32)cut_at) > 0)
+		add64(&GATE->overflow, 1);
+}
+
+/* The newest TSval of the flow's data is noted. */
+INLINE void note_tsval(struct flow *flow, const struct segment *segment)
+{
+	__u32 newest = get32(&flow->peer_tsval);
+
+	if (segment->timestamps && (newest == 0 || seq_distance(segment->tsval, newest) > 0))
+		set32(&flow->peer_tsval, segment->tsval);
+}
+
+/*
+ * Whether what fills a hole was lost and is sent again: else other segments have overtaken it on the way, as on hosts that take in
+ * one connection on several processors. What is sent again has a newer TSval than what came before it, what was overtaken an older
+ * one (RFC 3522 has the same test for a sender). Where they are the same, or there are none, time must tell.
+ */
+INLINE bool was_lost(WITH_CORE const struct flow *flow, const struct segment *segment, __u64 now)
+{
+	__u32 newest = get32(&flow->peer_tsval);
+
+	if (segment->timestamps && segment->tsval != newest)
+		return seq_distance(segment->tsval, newest) > 0;
+	return (__u32)((__u32)now - get32(&flow->hole_since)) >= SETTINGS->min_interval;
 }
 
 SUBPROGRAM int receive(WITH_CORE struct flow *flow, const struct segment *segment, __u64 now)
@@ -232,14 +260,14 @@ SUBPROGRAM int receive(WITH_CORE struct flow *flow, const struct segment *segmen
 		}
 		if (has_no_more(CORE flow)) {
 			void_debt(CORE flow);
-			disengage(CORE flow);
-		} else if (engage(CORE flow) && governs(CORE flow)) {
+			deactivate(CORE flow);
+		} else if (activate(CORE flow) && governs(CORE flow)) {
 			set32(&flow->run, segment->payload);
 			owe(CORE flow, flow_wire(flow, remaining(flow, end)));
 		}
 	} else {
-		if (any_flag(flow, FLOW_RECOVERING) && (__u32)((__u32)now - get32(&flow->hole_since)) >= SETTINGS->min_interval)
-			count_loss(CORE_ALONE);
+		if (any_flag(flow, FLOW_RECOVERING) && was_lost(CORE flow, segment, now))
+			count_loss(CORE flow, now);
 		if (get32(&flow->held) > 0 && seq_distance(end, get32(&flow->ack_high)) <= 0 &&
 		    seq_distance(end, get32(&flow->released_ack)) > 0) {
 			/* A tail loss probe repeats the last segment (RFC 8985), a timeout the first. */
@@ -250,6 +278,7 @@ SUBPROGRAM int receive(WITH_CORE struct flow *flow, const struct segment *segmen
 			raise_flags(flow, FLOW_OVERTAKEN);
 		}
 	}
+	note_tsval(flow, segment);
 	return 0;
 }
 
@@ -328,7 +357,7 @@ SUBPROGRAM int account_ingress(WITH_CORE struct flow *flow, const struct segment
 		close_handshake(CORE flow);
 		raise_flags(flow, FLOW_CLOSING);
 		void_debt(CORE flow);
-		disengage(CORE flow);
+		deactivate(CORE flow);
 	} else if (!(segment->flags & SYN)) {
 		if (any_flag(flow, FLOW_HALF_OPEN)) {
 			sample_handshake(CORE flow, segment, now);

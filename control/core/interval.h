@@ -13,7 +13,7 @@
 #define SYN_BURST 4
 /* A given rate is not believed to be more than so many times too much. */
 #define MOST_TOO_MUCH 64
-/* How often is looked back, ns: then the memory of a crowd fades by an eighth. */
+/* How often is looked back, ns: then the peak of active flows fades by an eighth. */
 #define LOOK_BACK 100000000ull
 
 INLINE __u64 bandwidth(__u64 bytes, __u64 elapsed)
@@ -71,7 +71,7 @@ INLINE void judge_link(CORE_ONLY)
 	__u64 belied = get64(&GATE->belied), peak = get64(&GATE->peak), before = get64(&GATE->peak_before);
 
 	/* As long as more and more arrives, the link has not shown what it carries. */
-	if (belied != get64(&GATE->belied_before) && get64(&GATE->crowd) > 1 && peak <= before + before / 4)
+	if (belied != get64(&GATE->belied_before) && get64(&GATE->peak_active) > 1 && peak <= before + before / 4)
 		set64(&GATE->carries, shown_rate(CORE_ALONE));
 	set64(&GATE->belied_before, belied);
 	peak = peak / 64 * 63;
@@ -79,16 +79,16 @@ INLINE void judge_link(CORE_ONLY)
 	set64(&GATE->peak_before, peak);
 }
 
-/* Every tenth of a second: what the crowd was fades, and what was seen meanwhile is judged. */
+/* Every tenth of a second: the peak of active flows fades, and what was seen meanwhile is judged. */
 INLINE void look_back(WITH_CORE __u64 now)
 {
-	__u64 elapsed = since(now, get64(&GATE->looked_back)), crowd = get64(&GATE->crowd);
+	__u64 elapsed = since(now, get64(&GATE->looked_back)), active = get64(&GATE->peak_active);
 
 	if (elapsed < LOOK_BACK)
 		return;
 	judge_link(CORE_ALONE);
-	crowd = elapsed >= 10 * LOOK_BACK ? 0 : saturating_sub(crowd, max_u64(crowd / 8, 1));
-	set64(&GATE->crowd, max_u64(crowd, get64(&GATE->engaged)));
+	active = elapsed >= 10 * LOOK_BACK ? 0 : saturating_sub(active, max_u64(active / 8, 1));
+	set64(&GATE->peak_active, max_u64(active, get64(&GATE->active)));
 	set64(&GATE->looked_back, now);
 }
 

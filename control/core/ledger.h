@@ -166,15 +166,15 @@ INLINE bool admits(WITH_CORE __u64 trigger, __u64 holds)
 }
 
 /* Whether all active flows can send side by side: nobody waits, and no ACK needs a copy. */
-INLINE bool abreast(CORE_ONLY)
+INLINE bool concurrent(CORE_ONLY)
 {
-	return get64(&GATE->engaged) * QUANTUM <= get64(&GATE->threshold);
+	return get64(&GATE->active) * QUANTUM <= get64(&GATE->threshold);
 }
 
 /* Whether initial windows of all flows at once are more than the budget. Fewer senders hurt nobody by beginning together. */
 INLINE bool may_burst(WITH_CORE const struct flow *flow)
 {
-	return get64(&GATE->crowd) * flow_wire(flow, (__u64)SETTINGS->initial_window * get32(&flow->mss)) > get64(&GATE->threshold);
+	return get64(&GATE->peak_active) * flow_wire(flow, (__u64)SETTINGS->initial_window * get32(&flow->mss)) > get64(&GATE->threshold);
 }
 
 /* What of `wire` bytes a request is likely to set in motion at once: no more than the last one did, or than twice what the sender has
@@ -265,24 +265,24 @@ INLINE void count_offer(WITH_CORE struct flow *flow, __u32 bytes)
 INLINE void note_offer(WITH_CORE struct flow *flow)
 {
 	count_offer(CORE flow, offer_of(flow));
-	if (!any_flag(flow, FLOW_ENGAGED))
+	if (!any_flag(flow, FLOW_ACTIVE))
 		count_offer(CORE flow, 0);
 }
 
 /* The flow takes part in the division of the budget from now on; says whether that is new. It is counted first: whoever takes it out
  * again finds it in the count. */
-INLINE bool engage(WITH_CORE struct flow *flow)
+INLINE bool activate(WITH_CORE struct flow *flow)
 {
-	if (any_flag(flow, FLOW_ENGAGED))
+	if (any_flag(flow, FLOW_ACTIVE))
 		return false;
-	add64(&GATE->engaged, 1);
-	if (__sync_fetch_and_or(&flow->flags, FLOW_ENGAGED) & FLOW_ENGAGED) {
-		add64(&GATE->engaged, -1);
+	add64(&GATE->active, 1);
+	if (__sync_fetch_and_or(&flow->flags, FLOW_ACTIVE) & FLOW_ACTIVE) {
+		add64(&GATE->active, -1);
 		return false;
 	}
 	note_offer(CORE flow);
-	if (get64(&GATE->crowd) < get64(&GATE->engaged))
-		set64(&GATE->crowd, get64(&GATE->engaged));
+	if (get64(&GATE->peak_active) < get64(&GATE->active))
+		set64(&GATE->peak_active, get64(&GATE->active));
 	return true;
 }
 
@@ -293,10 +293,10 @@ INLINE bool withdraw(struct flow *flow, __u32 bit)
 }
 
 /* The flow is idle or has ended: its share is for the others. */
-INLINE void disengage(WITH_CORE struct flow *flow)
+INLINE void deactivate(WITH_CORE struct flow *flow)
 {
-	if (withdraw(flow, FLOW_ENGAGED)) {
-		add64(&GATE->engaged, -1);
+	if (withdraw(flow, FLOW_ACTIVE)) {
+		add64(&GATE->active, -1);
 		count_offer(CORE flow, 0);
 	}
 }

@@ -71,14 +71,14 @@ __u64 ackgate_longest_ack_hold(STATE)
 	return longest_ack_hold(CORE_ALONE);
 }
 
-void ackgate_note_patient_peer(STATE, __u64 wait)
+void ackgate_note_peer_waited(STATE, __u64 wait)
 {
-	note_patient_peer(CORE wait);
+	note_peer_waited(CORE wait);
 }
 
-void ackgate_note_patient_host(STATE, __u64 wait)
+void ackgate_note_host_waited(STATE, __u64 wait)
 {
-	note_patient_host(CORE wait);
+	note_host_waited(CORE wait);
 }
 
 bool ackgate_void_if_silent(STATE, struct flow *flow, __u64 now)

@@ -116,7 +116,7 @@ INLINE void pac_trigger(WITH_CORE const struct flow *flow, const struct outgoing
 /* Whether all that waits would take longer than senders' timers allow: then holding only makes them fire. */
 INLINE bool pac_beyond_timers(WITH_CORE const struct flow *flow)
 {
-	__u64 waits = get64(&GATE->crowd) * flow_wire(flow, get32(&flow->window));
+	__u64 waits = get64(&GATE->peak_active) * flow_wire(flow, get32(&flow->window));
 
 	return timer_is_short(CORE_ALONE) && waits > get64(&GATE->threshold) &&
 	       waits > link_rate(CORE_ALONE) * below_timer(longest_turn(CORE_ALONE), own_timer(CORE_ALONE)) >> 20;

@@ -69,7 +69,7 @@ SUBPROGRAM int charge(WITH_CORE struct flow *flow, const struct outgoing *out, c
 	window = get32(&flow->window);
 	note_pace(CORE flow, out, trigger->wire, now);
 	if (trigger->wire > 0) {
-		engage(CORE flow);
+		activate(CORE flow);
 		owe(CORE flow, trigger->wire);
 		lower_flags(flow, FLOW_FORGIVEN);
 		set64(&flow->last_active, now);

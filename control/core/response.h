@@ -47,14 +47,14 @@ INLINE void wake_trigger(WITH_CORE const struct flow *flow, const struct outgoin
 /* What was owed a longest pause ago and is not paid although data has kept coming was never sent. */
 INLINE void look_through(WITH_CORE struct flow *flow, __u64 pause, __u64 now)
 {
-	__u64 patience = longest_pause(CORE flow), age = (__u32)((__u32)now - get32(&flow->due_since));
+	__u64 timeout = longest_pause(CORE flow), age = (__u32)((__u32)now - get32(&flow->due_since));
 	__u64 due, unpaid;
 
-	if (age < patience && pause * 2 < patience)
+	if (age < timeout && pause * 2 < timeout)
 		return;
 	due = get32(&flow->due);
 	unpaid = min_u64(get32(&flow->unpaid), get32(&flow->owed));
-	if (unpaid > 0 && pause * 2 < patience) {
+	if (unpaid > 0 && pause * 2 < timeout) {
 		unpaid = take_up_to32(&flow->owed, unpaid);
 		forgive(CORE flow, unpaid);
 		shrink(flow, unpaid);

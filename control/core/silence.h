@@ -12,7 +12,7 @@
  * more, or twice what responses take to begin if it has just been asked; that four times as long while everybody is silent, for
  * the requests may not even have left our own queue. But no longer than an ACK may be held.
  */
-INLINE __u64 patience(WITH_CORE const struct flow *flow)
+INLINE __u64 idle_timeout(WITH_CORE const struct flow *flow)
 {
 	__u64 pause = longest_pause(CORE flow), span = pause;
 
@@ -29,7 +29,7 @@ INLINE __u64 patience(WITH_CORE const struct flow *flow)
 /* When the flow will have been silent for long enough, if it stays silent. */
 INLINE __u64 silent_at(WITH_CORE const struct flow *flow)
 {
-	return get64(&flow->last_active) + patience(CORE flow) + 1;
+	return get64(&flow->last_active) + idle_timeout(CORE flow) + 1;
 }
 
 /* Expires what a silent flow owes; says whether it did. */
@@ -37,7 +37,7 @@ INLINE bool void_if_silent(WITH_CORE struct flow *flow, __u64 now)
 {
 	__u32 owed = get32(&flow->owed), flags = get32(&flow->flags);
 
-	if ((owed == 0 && !(flags & FLOW_ENGAGED)) || now < silent_at(CORE flow))
+	if ((owed == 0 && !(flags & FLOW_ACTIVE)) || now < silent_at(CORE flow))
 		return false;
 	if (!SETTINGS->credit)
 		pac_note_silence(CORE flow);
@@ -45,7 +45,7 @@ INLINE bool void_if_silent(WITH_CORE struct flow *flow, __u64 now)
 		raise_flags(flow, FLOW_FORGIVEN);
 	void_debt(CORE flow);
 	if (get32(&flow->held) == 0)
-		disengage(CORE flow);
+		deactivate(CORE flow);
 	/* It may go on; several that fall silent together are asked in any order. */
 	if (any_flag(flow, FLOW_STOPPED))
 		set64(&GATE->usual_response, max_u64(get64(&GATE->usual_response), get64(&flow->size)));

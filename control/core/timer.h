@@ -68,7 +68,7 @@ INLINE void note_timer(WITH_CORE __u64 *timer, __u64 wait)
 }
 
 /* Something was held for `wait`, and no timer fired: that tells something from this part of what is known on. */
-INLINE void note_patience(WITH_CORE __u64 *timer, __u64 wait, __u64 part)
+INLINE void note_waited(WITH_CORE __u64 *timer, __u64 wait, __u64 part)
 {
 	__u64 known = get64(timer);
 
@@ -89,15 +89,15 @@ INLINE void note_peer_timer(WITH_CORE __u64 pause)
 }
 
 /* An ACK was held for `wait`, and its sender waited. */
-INLINE void note_patient_peer(WITH_CORE __u64 wait)
+INLINE void note_peer_waited(WITH_CORE __u64 wait)
 {
-	note_patience(CORE &GATE->peer_timer, wait, 2);
+	note_waited(CORE &GATE->peer_timer, wait, 2);
 }
 
 /* A request was, and our own TCP waited. Requests leave without a grant after half of the longest hold. */
-INLINE void note_patient_host(WITH_CORE __u64 wait)
+INLINE void note_host_waited(WITH_CORE __u64 wait)
 {
-	note_patience(CORE &GATE->own_timer, wait, 4);
+	note_waited(CORE &GATE->own_timer, wait, 4);
 }
 
 #endif

@@ -110,7 +110,7 @@ enum hold_what {
 /* The sender's FIN has arrived: nothing follows. */
 #define FLOW_PEER_DONE (1u << 11)
 /* The flow takes part in the division of the budget. */
-#define FLOW_ENGAGED (1u << 12)
+#define FLOW_ACTIVE (1u << 12)
 /* The handshake was seen, and with it the window scale. */
 #define FLOW_SCALE_KNOWN (1u << 13)
 /* The sender has been told to reduce its window: recover is valid. */
@@ -234,10 +234,10 @@ struct gate {
 	/* Connections whose handshake is under way. */
 	__u64 half_open;
 	/* Flows that divide the budget among them: asked and not yet answered, or sending. */
-	__u64 engaged;
-	/* Most flows that were engaged at once of late: what turns are reckoned with (credit.h). */
-	__u64 crowd;
-	/* When crowd was last let fall, and the link's rate judged, ns. */
+	__u64 active;
+	/* Most flows that were active at once of late: what turns are reckoned with (credit.h). */
+	__u64 peak_active;
+	/* When peak_active was last let fall, and the link's rate judged, ns. */
 	__u64 looked_back;
 	/* Smoothed time from a request to the first data of its response, ns. */
 	__u64 response_delay;
@@ -253,10 +253,15 @@ struct gate {
 	__u64 last_data;
 	/* Wire bytes of data that arrived. */
 	__u64 bytes;
-	/* Data segments that arrived out of turn to fill a hole that our TCP had reported a control interval ago: what
-	 * loss looks like at the receiver. Repeats of what was not lost, such as tail loss probes, do not count, and
-	 * neither does what has overtaken other segments on the way. */
+	/* Data segments that were lost and came again to fill a hole that our TCP had reported: what loss looks like at the
+	 * receiver. Repeats of what was not lost, such as tail loss probes, do not count, and neither does what other
+	 * segments have overtaken on the way. */
 	__u64 lost;
+	/* Of these, such whose hole was first reported when a cut of the budget had had its effect: one overflow is repaired bit
+	 * by bit, and cuts it once. */
+	__u64 overflow;
+	/* When the last cut of the budget for losses has its effect, ns. */
+	__u64 cut_at;
 	/* Segments that passed at once. */
 	__u64 passed;
 	/* ACKs that were left out because the next one says it all. */
@@ -390,6 +395,8 @@ struct flow {
 	__u32 offered;
 	/* What had arrived from all flows when the handshake began to be timed: the low 32 bits. */
 	__u32 handshake_bytes;
+	/* Newest TSval of the sender's data. */
+	__u32 peer_tsval;
 };
 
 /* What is seen of a segment, or of an aggregate of several (GRO, TSO). */

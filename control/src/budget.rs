@@ -13,7 +13,7 @@
 //! - **An idle link** while something is held (it carries less than half of what it can: servers think, or hosts are slow)
 //!   takes the budget up by a quarter each epoch, as far as is known to be safe.
 //! - **Loss** seen at the receiver (holes that retransmissions fill), where the buffer is not known, takes a quarter away
-//!   and sets a ceiling, which rises again slowly. **CE** acts through PAC's Eq. 2 on the threshold, below the budget. While
+//!   and sets a ceiling, which rises again slowly. What is repaired of one overflow takes one quarter, however long that lasts. **CE** acts through PAC's Eq. 2 on the threshold, below the budget. While
 //!   marks keep the queue short, a budget within a given buffer need not, and grows.
 //!
 //! An epoch counts only if something was held from its begin to its end, and if at least a budget's worth of data arrived: a
@@ -49,6 +49,8 @@ const WAITS: (u32, u32, u32) = (4, 32, 128);
 /// So many losses within a few epochs are an overflow. Fewer may be anything: what is repeated while its ACK is on its way
 /// looks like loss, too.
 const OVERFLOW: u64 = 8;
+/// For so long after an overflow what is lost belongs to it, at least; also for four times what responses take to begin.
+const AFTERMATH: Span = Span::millis(20);
 /// Epochs for which the ceiling stays after an overflow, before it rises.
 const CAUTION: u32 = 512;
 
@@ -63,11 +65,11 @@ fn top(config: &Config) -> u64 {
 /// The least budget: no less than a few flows need side by side, where the buffer is known to have room for that. Turns would cost
 /// them more, in packets, than a shorter queue is worth.
 fn least(config: &Config, gate: &Gate, top: u64) -> u64 {
-    let needed = side_by_side(gate.crowd.get());
+    let needed = side_by_side(gate.peak_active.get());
     if config.grants() && !config.auto && needed <= top { needed.max(LEAST) } else { LEAST }
 }
 
-/// The budget with which so many flows never wait for each other: what `abreast` of `core/ledger.h` asks for, and a frame more
+/// The budget with which so many flows never wait for each other: what `concurrent` of `core/ledger.h` asks for, and a frame more
 /// for each, for grants are rounded up to units of the window field.
 const fn side_by_side(flows: u64) -> u64 {
     flows * 6 * FULL_FRAME
@@ -161,8 +163,8 @@ impl Budget {
         }
         (self.since, self.bytes) = (now, gate.bytes.get());
         self.recent -= self.recent.div_ceil(8);
-        self.recent += gate.lost.get().wrapping_sub(self.lost);
-        self.lost = gate.lost.get();
+        self.recent += gate.overflow.get().wrapping_sub(self.lost);
+        self.lost = gate.overflow.get();
         self.clean += 1;
         if self.clean > CAUTION {
             self.ceiling += self.ceiling / 1024;
@@ -171,6 +173,8 @@ impl Budget {
         let top = self.top(config);
         let next = if self.recent >= OVERFLOW && config.auto {
             (self.recent, self.clean) = (0, 0);
+            // Nor what has been asked for by now, and is lost when it comes.
+            gate.cut_at.set((now + AFTERMATH.max(Span(4 * gate.response_delay.get()))).0);
             self.phase = Phase::Keep { epochs: WAITS.1, up: false };
             // High enough for it to rise again, however many losses come in a row.
             self.ceiling = (budget - budget / 8).max(2 * LEAST);
@@ -330,7 +334,7 @@ mod tests {
         let (rate, rtt) = (125_000_000, Span::micros(200));
         let lossy = |epoch: u32, gate: &Gate| {
             if (100..400).contains(&epoch) {
-                gate.lost.add(OVERFLOW);
+                gate.overflow.add(OVERFLOW);
                 assert!(gate.cap.get() >= LEAST, "{} in epoch {epoch}", gate.cap.get());
             }
         };
@@ -400,7 +404,7 @@ mod tests {
         let mut peak_after_loss = 0;
         search(&auto(1_000_000), 1_250_000_000, Span::micros(200), 100, |epoch, gate| {
             if gate.cap.get() > 60_000 && epoch < 50 {
-                gate.lost.add(OVERFLOW);
+                gate.overflow.add(OVERFLOW);
             }
             if epoch >= 20 {
                 peak_after_loss = peak_after_loss.max(gate.cap.get());

@@ -70,8 +70,8 @@ unsafe extern "C" {
     safe fn ackgate_void_if_silent(settings: &Settings, gate: &Gate, flow: &Flow, now: u64) -> bool;
     safe fn ackgate_longest_request_hold(settings: &Settings, gate: &Gate) -> u64;
     safe fn ackgate_longest_ack_hold(settings: &Settings, gate: &Gate) -> u64;
-    safe fn ackgate_note_patient_peer(settings: &Settings, gate: &Gate, wait: u64);
-    safe fn ackgate_note_patient_host(settings: &Settings, gate: &Gate, wait: u64);
+    safe fn ackgate_note_peer_waited(settings: &Settings, gate: &Gate, wait: u64);
+    safe fn ackgate_note_host_waited(settings: &Settings, gate: &Gate, wait: u64);
     safe fn ackgate_silent_at(settings: &Settings, gate: &Gate, flow: &Flow) -> u64;
     safe fn ackgate_roll(settings: &Settings, gate: &Gate, now: u64);
     safe fn ackgate_drain(settings: &Settings, gate: &Gate) -> u64;
@@ -418,13 +418,13 @@ pub fn longest_ack_hold(rules: &Rules, gate: &Gate) -> Span {
 }
 
 /// Notes that an ACK was held for `wait` and no timer of its sender has fired.
-pub fn note_patient_peer(rules: &Rules, gate: &Gate, wait: Span) {
-    ackgate_note_patient_peer(&rules.settings, gate, wait.0);
+pub fn note_peer_waited(rules: &Rules, gate: &Gate, wait: Span) {
+    ackgate_note_peer_waited(&rules.settings, gate, wait.0);
 }
 
 /// Notes that a request was held for `wait` and our own TCP has not repeated it.
-pub fn note_patient_host(rules: &Rules, gate: &Gate, wait: Span) {
-    ackgate_note_patient_host(&rules.settings, gate, wait.0);
+pub fn note_host_waited(rules: &Rules, gate: &Gate, wait: Span) {
+    ackgate_note_host_waited(&rules.settings, gate, wait.0);
 }
 
 /// Ends the control interval if it is over. Called on every arrival and, while ACKs are held, by the scheduler: when nothing

@@ -50,8 +50,8 @@ impl World {
     fn stays_in_bounds(&self) {
         for (what, count, most) in [
             ("owed", &self.gate.owed, 1 << 40),
-            ("engaged", &self.gate.engaged, 4 * FLOWS as u64),
-            ("crowd", &self.gate.crowd, 4 * FLOWS as u64),
+            ("active", &self.gate.active, 4 * FLOWS as u64),
+            ("peak_active", &self.gate.peak_active, 4 * FLOWS as u64),
             ("half-open", &self.gate.half_open, 4 * FLOWS as u64),
             ("held", &self.gate.held, u64::from(4 * STEPS)),
         ] {
@@ -157,14 +157,14 @@ fn run(config: Config) {
     let sum = |part: fn(&Flow) -> u64| world.flows.iter().map(part).sum::<u64>();
     assert_eq!(gate.held.get(), 0);
     assert_eq!(gate.owed.get(), sum(|flow| u64::from(flow.owed.get())), "what is owed");
-    assert_eq!(gate.engaged.get(), sum(|flow| u64::from(flow.flags.any(flag::ENGAGED))), "active flows");
+    assert_eq!(gate.active.get(), sum(|flow| u64::from(flow.flags.any(flag::ACTIVE))), "active flows");
     assert_eq!(gate.half_open.get(), sum(|flow| u64::from(flow.flags.any(flag::HALF_OPEN))), "handshakes");
     assert_eq!(gate.offered.get(), sum(|flow| u64::from(flow.offered.get())), "windows offered");
     for flow in &world.flows {
-        assert!(flow.flags.any(flag::ENGAGED) || flow.offered.get() == 0, "an idle flow's window counts");
+        assert!(flow.flags.any(flag::ACTIVE) || flow.offered.get() == 0, "an idle flow's window counts");
         decision::close(&world.rules, gate, flow);
     }
-    assert_eq!((gate.owed.get(), gate.engaged.get(), gate.offered.get(), gate.half_open.get()), (0, 0, 0, 0));
+    assert_eq!((gate.owed.get(), gate.active.get(), gate.offered.get(), gate.half_open.get()), (0, 0, 0, 0));
 }
 
 #[test]

@@ -214,7 +214,7 @@ impl Guard {
         if rescues(self.standby.as_ref()) != self.rescues {
             self.start_again();
         }
-        self.peak_active = self.peak_active.max(self.datapath.shared().gate().crowd.get());
+        self.peak_active = self.peak_active.max(self.datapath.shared().gate().peak_active.get());
         if self.watchdog.is_aside() {
             return self.stand_aside(now);
         }

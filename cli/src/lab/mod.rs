@@ -41,7 +41,7 @@ pub(crate) enum Command {
     Pairs(Box<pairs::Pairs>),
     /// Which part of a guard does what: every guard at a base point and wherever one factor differs from it.
     Ablation(Box<ablation::Ablation>),
-    /// A mouse in the crowd: how long small requests take beside bulk, guard by guard.
+    /// How long small requests take beside bulk transfers, guard by guard.
     Mouse(Box<mouse::Mouse>),
     /// Where a guard harms: cases that it should leave alone or make better, with it over without it, and a verdict.
     Harm(Box<harm::Harm>),

@@ -20,7 +20,7 @@ pub(super) enum Policy {
     Pac,
     /// Proactive ACK Control of ACKs alone, as the paper describes it.
     PacPublished,
-    /// Exact credit: what senders may send is told by the window instead of estimated.
+    /// Exact credit: senders are limited by the advertised window, and what they may send is counted instead of estimated.
     Credit,
     /// The window half of exact credit alone: nothing is held.
     WindowOnly,
@@ -164,35 +164,34 @@ const USUAL_PAUSE: Duration = Duration::from_secs(30);
 /// Settings of a device's guard.
 #[derive(Args, Clone, Debug, PartialEq, Eq)]
 pub(super) struct Settings {
-    /// Buffer of the switch port in front of this host, in bytes or for example 96KB; `auto` searches for the smallest
-    /// budget that keeps the link busy.
+    /// Buffer of the switch port in front of this host, in bytes or for example 96KB; with `auto`, ackgate searches for the
+    /// smallest budget that keeps the link busy.
     #[arg(long, value_name = "SIZE", value_parser = Buffer::parse, overrides_with = "buffer", default_value = "auto")]
     pub(super) buffer: Buffer,
 
-    /// Rate of that port, for example 1gbit: tells how long bytes may still be queued there before they count as lost.
-    /// Without it: the rate of the interface's link, where there is one.
+    /// Rate of that port, for example 1gbit: bytes that may still be queued there are not counted as lost. Default: the link rate
+    /// of the interface, if it has one.
     #[arg(long, value_name = "RATE", value_parser = parse_rate, overrides_with = "rate")]
     pub(super) rate: Option<u64>,
 
-    /// Leave no ACK out. Exact credit does not send those that the next one makes superfluous.
+    /// Turn ACK thinning off: send every ACK. By default exact credit omits ACKs that the next one covers.
     #[arg(long)]
     pub(super) every_ack: bool,
 
-    /// Longest time that an ACK is held. Keep it below the senders' least retransmission timeout (200ms on Linux).
-    /// Without it: 150ms.
+    /// The longest time that an ACK may be held. Keep it below the senders' minimum RTO (200ms on Linux). Default: 150ms.
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     pub(super) max_hold: Option<Duration>,
 
-    /// Segments that a sender puts in flight on a new connection.
+    /// The senders' initial window, in segments.
     #[arg(long, value_name = "SEGMENTS", default_value_t = 10)]
     pub(super) initial_window: u32,
 
-    /// Budget to collect before held ACKs are released; 0 releases each as soon as it may leave, which costs more CPU.
-    /// Without it: a sixteenth of the buffer.
+    /// Budget to collect before held ACKs are released; 0 releases each one as soon as possible, which costs more CPU.
+    /// Default: a sixteenth of the buffer.
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     pub(super) batch: Option<u64>,
 
-    /// What decides when an ACK may leave.
+    /// The scheme that decides when an ACK may leave.
     #[arg(long, value_enum, default_value = "credit", overrides_with = "guard")]
     pub(super) guard: Policy,
 
@@ -200,11 +199,11 @@ pub(super) struct Settings {
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub(super) changes: Vec<String>,
 
-    /// Base round-trip time of the paths, for hwatch: its probes go out in half of it, before each SYN. Without it: 500us.
+    /// Base round-trip time of the paths, for hwatch: its probes are sent within half of it, before each SYN. Default: 500us.
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     pub(super) rtt: Option<Duration>,
 
-    /// The least timeout, for rto. Without it: 2ms.
+    /// The minimum timeout, for rto. Default: 2ms.
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     pub(super) rto_floor: Option<Duration>,
 
@@ -216,12 +215,12 @@ pub(super) struct Settings {
     #[arg(long, value_enum, default_value = "auto")]
     pub(super) attach: AttachChoice,
 
-    /// When guarding seems to do harm, step aside for this long at first, longer each time that it recurs; `never` to guard on.
-    /// Without it: 30s for exact credit, never for the others, which are for comparison.
+    /// When guarding seems to do harm, stop it for this long, and longer each time that it recurs; with `never`, keep guarding.
+    /// Default: 30s for exact credit, never for the others, which are there for comparison.
     #[arg(long, value_name = "TIME", value_parser = StepAside::parse)]
     pub(super) step_aside: Option<StepAside>,
 
-    /// Only look: account and decide as ever, but hold, leave out and rewrite nothing; say at the end whether guarding would
+    /// Observe only: account and decide as usual, but hold, omit and rewrite nothing; report at the end whether guarding would
     /// help.
     #[arg(long, conflicts_with_all = ["hold", "batch"])]
     pub(super) observe: bool,
@@ -230,7 +229,7 @@ pub(super) struct Settings {
     #[arg(long)]
     pub(super) bpf_stats: bool,
 
-    /// Frames held at once at most; what comes beyond passes. Small for trying what then happens.
+    /// The most frames held at once; further ones pass. A small number shows what happens then.
     #[arg(long, value_name = "FRAMES", value_parser = clap::value_parser!(u32).range(1..), hide = true)]
     pub(super) max_held: Option<u32>,
 

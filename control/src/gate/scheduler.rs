@@ -25,7 +25,7 @@ use crate::policy::{Action, FlowId, PacketId};
 use crate::segment::Edit;
 use crate::seq::SeqNumber;
 use crate::units::{Span, Time};
-use watch::Spare;
+use watch::Update;
 
 const NONE: u32 = u32::MAX;
 
@@ -89,11 +89,11 @@ struct FlowQueue {
     /// Stands in `granted`.
     watched: bool,
     /// The copy that brought the last grant, until the sender has answered it.
-    spare: Option<Spare>,
+    update: Option<Update>,
 }
 
 const EMPTY: FlowQueue =
-    FlowQueue { head: NONE, tail: NONE, level: 0, turn: 0, promoted: false, watched: false, spare: None };
+    FlowQueue { head: NONE, tail: NONE, level: 0, turn: 0, promoted: false, watched: false, update: None };
 
 /// Counters for people.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -137,8 +137,8 @@ pub struct Scheduler {
     taken: u64,
     /// Flows that got a grant here, and since when each is watched for silence.
     granted: VecDeque<(FlowId, Time)>,
-    /// Flows with a spare.
-    spares: usize,
+    /// Flows whose last window update may have to be sent once more.
+    updates: usize,
     next_look: Time,
     next_scan: Time,
     last_poll: Time,
@@ -162,7 +162,7 @@ impl Default for Scheduler {
             next_try: Time::ZERO,
             taken: 0,
             granted: VecDeque::new(),
-            spares: 0,
+            updates: 0,
             next_look: Time::ZERO,
             next_scan: Time::ZERO,
             last_poll: Time::ZERO,
@@ -200,7 +200,7 @@ impl Scheduler {
             self.ready.push_back((Action::Release(packet, Edit::NONE), Span::ZERO));
             return;
         };
-        self.drop_spare(id);
+        self.drop_update(id);
         self.limits = Age::ALL.map(|age| age.limit(rules, state.gate()));
         if self.held() == 0 {
             self.budget.pause();
@@ -230,7 +230,7 @@ impl Scheduler {
             if let Some(done) = self.ready.pop_front() {
                 return Some(done);
             }
-            if self.held() == 0 && self.spares == 0 {
+            if self.held() == 0 && self.updates == 0 {
                 return None;
             }
             self.last_poll = now;
@@ -261,7 +261,7 @@ impl Scheduler {
             Some(self.slots[slot as usize].since + span)
         };
         let limit = Age::ALL.into_iter().filter_map(|age| after(age, self.limit(age))).min();
-        let Some(limit) = limit else { return (self.spares > 0).then_some(self.next_look) };
+        let Some(limit) = limit else { return (self.updates > 0).then_some(self.next_look) };
         let split = after(Age::Request, self.split_after()).filter(|_| rules.grants());
         // What could not be split when its time came is looked at again a little later.
         let split = split.map(|time| time.max(self.last_poll + Span(rules.silence.0 / 4)));
@@ -278,7 +278,7 @@ impl Scheduler {
             self.flush(rules, state.gate(), flow, id, now);
         }
         for id in 0..self.flows.len() {
-            self.drop_spare(FlowId(id as u32));
+            self.drop_update(FlowId(id as u32));
         }
     }
 
@@ -302,7 +302,7 @@ impl Scheduler {
             self.discard(held.packet);
         }
         for id in 0..self.flows.len() {
-            self.drop_spare(FlowId(id as u32));
+            self.drop_update(FlowId(id as u32));
         }
         // What was decided and not fetched. The copy that stays behind a split packet has just been discarded.
         self.ready.retain_mut(|(action, _)| {
@@ -516,7 +516,7 @@ impl Scheduler {
         let held = &mut self.slots[slot as usize];
         let waited = now.since(held.since);
         if Age::of(held) == Age::Request && !flow.flags.any(flag::REPEATS) {
-            decision::note_patient_host(rules, gate, waited);
+            decision::note_host_waited(rules, gate, waited);
         }
         let cost = decision::without_grant(rules, gate, flow, &held.out);
         charge(rules, gate, flow, &held.out, &cost, now);
@@ -582,8 +582,8 @@ impl Scheduler {
         }
         *counter(&mut self.stats) += 1;
         match Age::of(&held) {
-            Age::Ack if !flow.flags.any(flag::OVERTAKEN) => decision::note_patient_peer(rules, gate, waited),
-            Age::Request if !flow.flags.any(flag::REPEATS) => decision::note_patient_host(rules, gate, waited),
+            Age::Ack if !flow.flags.any(flag::OVERTAKEN) => decision::note_peer_waited(rules, gate, waited),
+            Age::Request if !flow.flags.any(flag::REPEATS) => decision::note_host_waited(rules, gate, waited),
             _ => {}
         }
         charge(rules, gate, flow, &out, &trigger, now);
@@ -593,7 +593,7 @@ impl Scheduler {
         let edit = edit(rules, gate, flow, &held.out.now(flow));
         let keep = held.out.copy && !decision::at_edge(rules, gate, flow);
         if keep {
-            self.keep_spare(flow, id, held.packet, now);
+            self.keep_update(flow, id, held.packet, now);
         }
         let action = if keep { Action::Split } else { Action::Release };
         self.ready.push_back((action(held.packet, edit), waited));

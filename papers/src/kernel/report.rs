@@ -95,7 +95,11 @@ pub fn markdown(outcome: &Outcome, how: &Circumstances) -> String {
         );
     }
     if how.stopped {
-        text += "**It was stopped: an experiment that was not complete by then is not here.**\n\n";
+        let there: Vec<&str> = outcome.measured().map(|one| one.id.as_str()).collect();
+        let wanted = outcome.plan.experiments.iter().filter(|one| !(how.quick && one.slow));
+        let missing: Vec<&str> =
+            wanted.map(|one| one.id.as_str()).filter(|id| !there.contains(id)).collect();
+        let _ = writeln!(text, "**It was stopped. Not complete by then, and not here: {}.**\n", missing.join(", "));
     }
     text += &preface(how.rate_mbps);
     text += "## The board\n\n| headline | the paper | kernel | its figures | simulator | its figures |\n|---|---|---|---|---|---|\n";
@@ -275,5 +279,29 @@ mod tests {
         assert_eq!(cell(of[0].x).as_deref(), Some("777"));
         assert_eq!(cell(of[1].x).as_deref(), Some("777\\*"));
         assert!(text.contains("| none |"), "{text}");
+    }
+
+    #[test]
+    fn a_page_says_what_kept_it_from_being_whole() {
+        let plan = Plan::all().unwrap_or_else(|error| panic!("{error}"));
+        let plan = plan.named(&["PAC-F2".into(), "PAC-F3".into()]).unwrap_or_else(|problem| panic!("{problem}"));
+        let mut outcome = Outcome::new(plan);
+        let points = outcome.plan.points(&outcome.plan.experiments[0], false, 200_000_000);
+        outcome.add(Witness::Kernel, &points.unwrap_or_else(|error| panic!("{error}"))[0], Vec::new());
+        let how = Circumstances {
+            command: "again".into(),
+            quick: false,
+            rate_mbps: 200.0,
+            machine: "this".into(),
+            others: 0.0,
+            stolen: 0.03,
+            seconds: 1.0,
+            stopped: true,
+        };
+        let page = markdown(&outcome, &how);
+        assert!(page.contains("Not complete by then, and not here: PAC-F3."), "{page}");
+        assert!(page.contains("took 3 % of the processors' time"), "{page}");
+        let page = markdown(&outcome, &Circumstances { stolen: 0.0, stopped: false, ..how });
+        assert!(!page.contains("It was stopped") && !page.contains("hypervisor"), "{page}");
     }
 }

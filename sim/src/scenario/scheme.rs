@@ -112,7 +112,7 @@ pub struct Pac {
     pub rtt: RttSource,
     /// Whether the budget is searched for, with the threshold as its cap, instead of given.
     pub auto: bool,
-    /// Whether exact credit leaves out ACKs that the next one makes superfluous.
+    /// Whether exact credit thins ACKs: omits those that the next one covers.
     pub thin_acks: bool,
     /// Segments that a new connection's sender is expected to send at once; `tcp.initial_window` when absent.
     pub initial_window: Option<u32>,

@@ -16,7 +16,7 @@ const DOZENS: u64 = 48;
 /// A window update that has left and may get lost: on the way, or in a Linux sender whose process has its socket in use,
 /// where an older ACK that arrives behind it takes its place. Nothing but the sender's persist timer would mend that.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Spare {
+pub(super) struct Update {
     packet: PacketId,
     /// What had been received when it left.
     received: u32,
@@ -25,37 +25,37 @@ pub(super) struct Spare {
 
 impl Scheduler {
     /// Keeps a window update that leaves now.
-    pub(super) fn keep_spare(&mut self, flow: &Flow, id: FlowId, packet: PacketId, now: Time) {
-        self.drop_spare(id);
-        let spare = Spare { packet, received: flow.received.get(), generation: flow.generation.get() };
-        self.flows[id.0 as usize].spare = Some(spare);
-        self.spares += 1;
+    pub(super) fn keep_update(&mut self, flow: &Flow, id: FlowId, packet: PacketId, now: Time) {
+        self.drop_update(id);
+        let update = Update { packet, received: flow.received.get(), generation: flow.generation.get() };
+        self.flows[id.0 as usize].update = Some(update);
+        self.updates += 1;
         self.watch(id, flow, now);
     }
 
-    pub(super) fn drop_spare(&mut self, id: FlowId) {
-        if let Some(spare) = self.flows.get_mut(id.0 as usize).and_then(|queue| queue.spare.take()) {
-            self.spares -= 1;
-            self.ready.push_back((Action::Discard(spare.packet), Span::ZERO));
+    pub(super) fn drop_update(&mut self, id: FlowId) {
+        if let Some(update) = self.flows.get_mut(id.0 as usize).and_then(|queue| queue.update.take()) {
+            self.updates -= 1;
+            self.ready.push_back((Action::Discard(update.packet), Span::ZERO));
         }
     }
 
-    /// Looks after a flow's spare: dropped if the sender has answered, sent if it has been silent until `due`. Says whether
-    /// it was sent.
-    fn mind_spare(&mut self, rules: &Rules, gate: &Gate, flow: &Flow, id: FlowId, due: Time, now: Time) -> bool {
-        let Some(spare) = self.flows[id.0 as usize].spare else { return false };
-        let gone = spare.generation != flow.generation.get()
+    /// Window-update retransmission: a flow's update is dropped if the sender has answered, and sent once more if it has been silent
+    /// until `due`. Says whether it was sent.
+    fn resend_update(&mut self, rules: &Rules, gate: &Gate, flow: &Flow, id: FlowId, due: Time, now: Time) -> bool {
+        let Some(update) = self.flows[id.0 as usize].update else { return false };
+        let gone = update.generation != flow.generation.get()
             || flow.flags.any(flag::CLOSING)
             || !decision::governs(rules, gate, flow);
-        if gone || spare.received != flow.received.get() || decision::at_edge(rules, gate, flow) {
-            self.drop_spare(id);
+        if gone || update.received != flow.received.get() || decision::at_edge(rules, gate, flow) {
+            self.drop_update(id);
             return false;
         }
         if now < due {
             return false;
         }
-        self.flows[id.0 as usize].spare = None;
-        self.spares -= 1;
+        self.flows[id.0 as usize].update = None;
+        self.updates -= 1;
         self.stats.repeated += 1;
         let out = Outgoing {
             class: Class::Ack,
@@ -69,7 +69,7 @@ impl Scheduler {
             shift: flow.scale.get() as u8,
         };
         flow.last_active.set(now.0);
-        self.ready.push_back((Action::Release(spare.packet, edit(rules, gate, flow, &out)), Span::ZERO));
+        self.ready.push_back((Action::Release(update.packet, edit(rules, gate, flow, &out)), Span::ZERO));
         true
     }
 
@@ -85,9 +85,9 @@ impl Scheduler {
             };
             let active = Time(flow.last_active.get());
             let due = decision::silent_at(rules, state.gate(), flow);
-            let sent = self.mind_spare(rules, state.gate(), flow, id, due, now);
+            let sent = self.resend_update(rules, state.gate(), flow, id, due, now);
             let active = if sent { now } else { active };
-            let open = flow.owed.get() > 0 || self.flows[id.0 as usize].spare.is_some();
+            let open = flow.owed.get() > 0 || self.flows[id.0 as usize].update.is_some();
             let watched = open && (active > since || now < due);
             if watched && active <= since {
                 self.next_look = due;
@@ -115,7 +115,7 @@ impl Scheduler {
     /// Keeps an eye on a flow that has been granted something.
     pub(super) fn watch(&mut self, id: FlowId, flow: &Flow, now: Time) {
         let queue = &mut self.flows[id.0 as usize];
-        if (flow.owed.get() > 0 || queue.spare.is_some()) && !queue.watched {
+        if (flow.owed.get() > 0 || queue.update.is_some()) && !queue.watched {
             queue.watched = true;
             if self.granted.is_empty() {
                 self.next_look = now;

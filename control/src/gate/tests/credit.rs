@@ -260,10 +260,10 @@ fn a_request_among_many_brings_the_least_grant() {
 }
 
 #[test]
-fn the_last_flows_of_a_crowd_get_no_larger_grants_than_the_first() {
+fn the_last_flows_of_many_get_no_larger_grants_than_the_first() {
     let mut host = guard();
     host.connect(0);
-    host.shim.state.gate.crowd.set(1000);
+    host.shim.state.gate.peak_active.set(1000);
     host.shim.state.gate.looked_back.set(host.now.0);
     host.send(0, request(1));
     // A turn of a thousand flows may take 64 budgets.
@@ -271,22 +271,22 @@ fn the_last_flows_of_a_crowd_get_no_larger_grants_than_the_first() {
     assert_eq!(host.told(0), share.next_multiple_of(UNIT));
     host.wait(Span::secs(2));
     host.receive(0, data(1, MSS));
-    assert!(host.shim.state.gate.crowd.get() <= 1, "a second later nobody remembers");
+    assert!(host.shim.state.gate.peak_active.get() <= 1, "a second later nobody remembers");
 }
 
 #[test]
-fn in_a_crowd_a_response_ends_with_the_window_closed() {
-    for (crowd, left_open) in [(1, 2 * MSS), (10_000, 0)] {
+fn among_very_many_a_response_ends_with_the_window_closed() {
+    for (active, left_open) in [(1, 2 * MSS), (10_000, 0)] {
         let mut host = guard();
         // Windows that do not fit, or nothing would be lowered.
         host.shim.state.gate.offered.set(1 << 20);
         host.connect(0);
-        host.shim.state.gate.crowd.set(crowd);
+        host.shim.state.gate.peak_active.set(active);
         host.shim.state.gate.looked_back.set(host.now.0);
         host.shim.state.flows[0].last_response.set(5 * MSS);
         host.send(0, request(1));
         host.respond(0, 1, 5);
-        assert!(host.told(0) >= left_open && host.told(0) < left_open + MSS, "{} of a crowd of {crowd}", host.told(0));
+        assert!(host.told(0) >= left_open && host.told(0) < left_open + MSS, "{} of {active}", host.told(0));
     }
 }
 

@@ -187,6 +187,52 @@ fn a_hole_that_is_filled_at_once_is_no_loss() {
     assert_eq!(fill(Span::micros(300)), 1);
 }
 
+/// Stamped data with one frame that comes last: with this TSval, so long after it was missed.
+fn fill_stamped(tsval: u32, after: Span) -> u64 {
+    let mut host = Host::new(config());
+    host.connect(0);
+    let stamped = |seq, tsval| Segment { timestamps: Some((tsval, 1)), ..data(seq, MSS) };
+    host.receive(0, stamped(1, 1000));
+    host.ack(0, 1 + MSS);
+    host.receive(0, stamped(1 + 2 * MSS, 1001));
+    host.send(0, Segment { sack: true, ..pure_ack(1 + MSS) });
+    host.wait(after);
+    host.receive(0, stamped(1 + MSS, tsval));
+    host.shim.gate().lost.get()
+}
+
+#[test]
+fn what_was_overtaken_is_told_from_what_was_sent_again_by_its_timestamp() {
+    let late = Span::millis(4);
+    assert_eq!(fill_stamped(1000, late), 0, "sent before what overtook it");
+    assert_eq!(fill_stamped(1001, late), 1, "sent in the same millisecond: time tells");
+    assert_eq!(fill_stamped(1005, late), 1, "sent again");
+    assert_eq!(fill_stamped(1002, Span::micros(10)), 1, "however soon");
+}
+
+#[test]
+fn what_one_overflow_lost_is_one_overflow_however_late_it_is_repaired() {
+    let mut host = Host::new(config());
+    for flow in 0..2 {
+        host.connect(flow);
+        host.data(flow, 1, MSS);
+        host.ack(flow, 1 + MSS);
+    }
+    let lose = |host: &mut Host, flow: u32, repair: Span| {
+        let next = 1 + MSS + 2 * MSS * host.shim.gate().lost.get() as u32 * u32::from(flow == 1);
+        host.data(flow, next + MSS, MSS);
+        host.send(flow, Segment { sack: true, ..pure_ack(next) });
+        host.wait(repair);
+        host.data(flow, next, MSS);
+    };
+    host.shim.gate().cut_at.set((host.now + Span::millis(20)).0);
+    lose(&mut host, 0, Span::millis(300));
+    assert_eq!((host.shim.gate().lost.get(), host.shim.gate().overflow.get()), (1, 0), "it had been missed before");
+    host.wait(Span::secs(3));
+    lose(&mut host, 1, Span::millis(300));
+    assert_eq!((host.shim.gate().lost.get(), host.shim.gate().overflow.get()), (2, 1), "that is another");
+}
+
 #[test]
 fn what_brings_nothing_after_a_push_is_the_end() {
     // A first response whose PSHs have turned out to stand in mid-stream: silence after a release tells that it is over.

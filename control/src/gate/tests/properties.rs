@@ -120,7 +120,7 @@ proptest! {
         host.check_ledger();
     }
 
-    /// Exact credit: the right edge never moves left, never passes what TCP offers, and what engaged senders may still
+    /// Exact credit: the right edge never moves left, never passes what TCP offers, and what active senders may still
     /// send stays within the budget, but for what was forced or passed for loss recovery.
     #[test]
     fn edges_never_retract(

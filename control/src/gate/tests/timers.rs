@@ -119,18 +119,18 @@ fn senders_that_repeat_what_was_received_shorten_the_holds_of_acks_step_by_step(
 
 #[test]
 fn where_timers_fire_before_everybody_has_had_a_turn_all_is_left_to_tcp() {
-    for (floor, crowd, left_alone) in [(1, 200, true), (1, 20, false), (200, 200, false)] {
+    for (floor, active, left_alone) in [(1, 200, true), (1, 20, false), (200, 200, false)] {
         let mut host = host(Span::millis(floor));
         host.connect(0);
         // As many flows were active of late, and what TCP offers them does not fit.
-        host.shim.state.gate.crowd.set(crowd);
+        host.shim.state.gate.peak_active.set(active);
         host.shim.state.gate.looked_back.set(host.now.0);
         host.shim.state.gate.offered.set(1 << 24);
         let before = host.shim.gate().rewritten.get();
         let asked = host.send(0, request(1));
         assert!(host.has_left(asked));
         let untouched = host.shim.gate().rewritten.get() == before;
-        assert_eq!(untouched, left_alone, "{crowd} flows and a timer of {floor} ms");
+        assert_eq!(untouched, left_alone, "{active} flows and a timer of {floor} ms");
     }
 }
 
@@ -173,11 +173,11 @@ fn where_timers_are_shorter_than_delayed_acks_grants_come_in_pairs_of_segments()
             host.connect(flow);
         }
         let mut grants = vec![];
-        for crowd in 17..40 {
-            host.shim.state.gate.crowd.set(crowd);
+        for active in 17..40 {
+            host.shim.state.gate.peak_active.set(active);
             host.shim.state.gate.looked_back.set(host.now.0);
             host.shim.state.gate.offered.set(1 << 24);
-            let flow = crowd as usize % 24;
+            let flow = active as usize % 24;
             host.send(flow as u32, request(1));
             let edge = host.shim.state.flows[flow].edge.get();
             host.data(flow as u32, 1, MSS);
