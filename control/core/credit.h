@@ -29,7 +29,8 @@
  * 3. Such a flow, and one first seen in mid-stream, whose scale is unknown, cannot be governed: its ACKs pass as they are and cost
  *    nothing, only the requests that wake it are charged and wait. Estimates held such streams up for the sake of others (long
  *    ones older than the guard to 0.61 of their throughput, windows of scale 14 to 0.36).
- * 4. Duplicate ACKs carry the unmoved edge: a changed window would stop the sender from counting them (RFC 5681 section 2).
+ * 4. Duplicate ACKs carry the unmoved edge: a changed window would stop the sender from counting them (RFC 5681 section 2). Partial
+ *    ones, which acknowledge something new, need not.
  * 5. A PSH proves little: Linux sets one at the end of every burst that it leaves to segmentation offload. A sender has stopped by
  *    itself if its PSH came while it had room for more; a response is over where the last one ended, too.
  * 6. ACKs are left out only while windows are in danger and the sender certainly sends on without them: what arrived last had no
@@ -248,11 +249,19 @@ INLINE void price(WITH_CORE const struct flow *flow, const struct outgoing *out,
 	trigger->moves_edge = true;
 }
 
+/* Whether an ACK of a sender that repairs its losses moves the edge: a partial ACK does where there is room. Frozen until all is
+ * repaired, the edge would stop a sender with a long path, and it would then send a whole window at once. */
+INLINE bool repairs_on(WITH_CORE const struct flow *flow, const struct outgoing *out)
+{
+	return ahead_of(out->ack, get32(&flow->released_ack)) > 0 && (pipe_of(CORE flow) > 0 || concurrent(CORE_ALONE)) &&
+	       room_for(CORE booked_with(CORE flow)) > flow_wire(flow, LEAST_SEGMENTS * get32(&flow->mss));
+}
+
 INLINE void credit_trigger(WITH_CORE const struct flow *flow, const struct outgoing *out,
 					   struct trigger *trigger)
 {
 	bool moves = out->class == CLASS_DATA ? !can_go_on(flow, out->ack)
-					      : out->class != CLASS_URGENT && out->class != CLASS_STALE;
+		     : out->class == CLASS_URGENT ? repairs_on(CORE flow, out) : out->class != CLASS_STALE;
 	__u32 to = kept_edge(flow, out);
 
 	if ((out->class == CLASS_ACK || out->class == CLASS_DATA) && credit_has_no_more(CORE flow)) {

@@ -97,8 +97,7 @@ pub fn markdown(outcome: &Outcome, how: &Circumstances) -> String {
     if how.stopped {
         let there: Vec<&str> = outcome.measured().map(|one| one.id.as_str()).collect();
         let wanted = outcome.plan.experiments.iter().filter(|one| !(how.quick && one.slow));
-        let missing: Vec<&str> =
-            wanted.map(|one| one.id.as_str()).filter(|id| !there.contains(id)).collect();
+        let missing: Vec<&str> = wanted.map(|one| one.id.as_str()).filter(|id| !there.contains(id)).collect();
         let _ = writeln!(text, "**It was stopped. Not complete by then, and not here: {}.**\n", missing.join(", "));
     }
     text += &preface(how.rate_mbps);

@@ -243,3 +243,26 @@ fn of_a_longer_paths_debt_counts_what_is_due_within_the_flows_own_round_trip() {
     let (owed, counted) = owed_and_room(Span::micros(100), 67_500);
     assert_eq!(counted, owed, "all of a shorter one's");
 }
+
+/// A lone sender over a long path repairs a loss: what repeats the hole leaves the edge where it is, what acknowledges more moves it by
+/// as much. Else the sender stops for a round trip, and then sends a whole window at once.
+#[test]
+fn a_partial_ack_moves_the_edge_of_a_long_path() {
+    let mut host = guard();
+    host.connect(0);
+    host.make_far(0);
+    host.send(0, request(1));
+    let edge = |host: &Host| host.shim.state.flows[0].edge.get();
+    let window = edge(&host) - 1;
+    // The first of these frames is missing, and one of those that follow, too.
+    for i in (1..40).filter(|i| *i != 20) {
+        host.data(0, 1 + i * MSS, MSS);
+        host.send(0, Segment { sack: true, ..pure_ack(1) });
+    }
+    assert_eq!(edge(&host), 1 + window, "duplicates");
+    host.data(0, 1, MSS);
+    host.send(0, Segment { sack: true, ..pure_ack(1 + 20 * MSS) });
+    assert!(host.shim.flow(FlowId(0)).unwrap().flags.any(state::flag::RECOVERING), "one hole is left");
+    let moved = edge(&host) - 1 - window;
+    assert!((18 * MSS..=20 * MSS + 128).contains(&moved), "{moved}");
+}
