@@ -155,12 +155,8 @@ INLINE bool no_danger(WITH_CORE const struct flow *flow)
 /* Whether the sender has no more: it has finished, or pushed where its responses end. A PSH alone tells little (note 5). */
 INLINE bool credit_has_no_more(WITH_CORE const struct flow *flow)
 {
-	__u32 flags = get32(&flow->flags);
-	bool ends = get64(&flow->size) == expected(CORE flow) || flags & FLOW_DRY ||
-		    (get32(&flow->last_response) > 0 && !(flags & FLOW_PUSHES_MIDWAY));
-	bool pushed = SETTINGS->push_ends_response && flags & FLOW_PUSHED && ends;
-
-	return (pushed || flags & FLOW_PEER_DONE) && !(flags & FLOW_RECOVERING);
+	return is_complete(CORE flow, get64(&flow->size) == expected(CORE flow) ||
+					      (get32(&flow->last_response) > 0 && !any_flag(flow, FLOW_PUSHES_MIDWAY)));
 }
 
 /* Payload that is still to come of the response, from the acknowledgement number on. */

@@ -16,12 +16,8 @@
 /* Whether the sender has no more: it has finished, or pushed where its last response ended, or less than a whole segment. */
 INLINE bool pac_has_no_more(WITH_CORE const struct flow *flow)
 {
-	__u32 flags = get32(&flow->flags);
-	bool ends = get64(&flow->size) == get32(&flow->last_response) || flags & FLOW_DRY ||
-		    (flags & (FLOW_CUT | FLOW_CUTS_MIDWAY)) == FLOW_CUT;
-	bool pushed = SETTINGS->push_ends_response && flags & FLOW_PUSHED && ends;
-
-	return (pushed || flags & FLOW_PEER_DONE) && !(flags & FLOW_RECOVERING);
+	return is_complete(CORE flow, get64(&flow->size) == get32(&flow->last_response) ||
+					      (get32(&flow->flags) & (FLOW_CUT | FLOW_CUTS_MIDWAY)) == FLOW_CUT);
 }
 
 /* Wire bytes of the response that have neither come nor been charged. */

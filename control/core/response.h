@@ -17,6 +17,15 @@ INLINE __u64 expected(WITH_CORE const struct flow *flow)
 	return last == 0 ? get64(&GATE->usual_response) : last;
 }
 
+/* Whether nothing follows: the sender has finished, or has pushed what `ends`, by what the flow's law goes by. */
+INLINE bool is_complete(WITH_CORE const struct flow *flow, bool ends)
+{
+	__u32 flags = get32(&flow->flags);
+	bool pushed = SETTINGS->push_ends_response && flags & FLOW_PUSHED && (ends || flags & FLOW_DRY);
+
+	return (pushed || flags & FLOW_PEER_DONE) && !(flags & FLOW_RECOVERING);
+}
+
 INLINE void end_response(WITH_CORE struct flow *flow)
 {
 	__u64 size = take64(&flow->size);

@@ -330,6 +330,22 @@ mod tests {
     }
 
     #[test]
+    fn what_belongs_to_an_overflow_is_what_had_been_asked_for_by_then() {
+        for (delay, aftermath) in [(Span::ZERO, AFTERMATH), (Span::millis(30), Span::millis(120))] {
+            let gate = Gate::new(&auto(1_000_000));
+            gate.response_delay.set(delay.0);
+            let mut budget = Budget::default();
+            budget.observe(&auto(1_000_000), &gate, Time(1));
+            gate.overflow.add(OVERFLOW);
+            gate.bytes.add(1_000_000);
+            let now = Time(1) + EPOCH;
+            budget.observe(&auto(1_000_000), &gate, now);
+            assert_eq!(gate.cap.get(), FIRST - FIRST / 4);
+            assert_eq!(gate.cut_at.get(), (now + aftermath).0);
+        }
+    }
+
+    #[test]
     fn losses_in_a_row_leave_the_least_budget_and_it_rises_again() {
         let (rate, rtt) = (125_000_000, Span::micros(200));
         let lossy = |epoch: u32, gate: &Gate| {

@@ -67,15 +67,18 @@ impl CpuTimes {
         let before = Self::now()?;
         std::thread::sleep(span);
         let used = Self::now()?.since(before);
-        let all = used.busy() + used.idle + used.steal;
-        Ok(if all > 0.0 { 1.0 - used.idle / all } else { 0.0 })
+        Ok(used.share(used.busy() + used.steal))
     }
 
     /// Share of the processors' time that the hypervisor has taken away, from 0 to 1.
     #[must_use]
     pub fn stolen_share(self) -> f64 {
+        self.share(self.steal)
+    }
+
+    fn share(self, part: f64) -> f64 {
         let all = self.busy() + self.idle + self.steal;
-        if all > 0.0 { self.steal / all } else { 0.0 }
+        if all > 0.0 { part / all } else { 0.0 }
     }
 
     /// User, system and interrupt time together.

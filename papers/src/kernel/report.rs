@@ -44,16 +44,22 @@ pub fn tables(outcome: &Outcome) -> String {
 /// The board as a table for a terminal.
 #[must_use]
 pub fn board(outcome: &Outcome) -> String {
-    let head = ["headline", "paper", "kernel", "", "simulator", ""].map(str::to_owned);
-    let rows: Vec<Vec<String>> = outcome.told().iter().map(row).collect();
-    table(&head, &rows)
+    let rows: Vec<Vec<String>> = outcome.told().iter().flat_map(rows).map(Vec::from).collect();
+    table(&HEAD.map(str::to_owned), &rows)
 }
 
-fn row(told: &Told<'_>) -> Vec<String> {
+/// The board's columns.
+const HEAD: [&str; 5] = ["headline", "the paper", "by", "verdict", "its figures"];
+
+/// What each witness says of a headline, a row each.
+fn rows(told: &Told<'_>) -> [[String; 5]; 2] {
     let [kernel, simulator] = &told.said;
-    let cell = |said: &Said| [verdict(said), each_part(&said.parts).join("; ")];
-    let cells = [told.headline.id.clone(), told.headline.paper.clone()].into_iter();
-    cells.chain(cell(kernel)).chain(cell(simulator)).collect()
+    let figures = |said: &Said| each_part(&said.parts).join("; ");
+    let (id, paper) = (told.headline.id.clone(), told.headline.paper.clone());
+    [
+        [id, paper, "kernel".into(), verdict(kernel), figures(kernel)],
+        [String::new(), String::new(), "simulator".into(), verdict(simulator), figures(simulator)],
+    ]
 }
 
 fn verdict(said: &Said) -> String {
@@ -101,13 +107,9 @@ pub fn markdown(outcome: &Outcome, how: &Circumstances) -> String {
         let _ = writeln!(text, "**It was stopped. Not complete by then, and not here: {}.**\n", missing.join(", "));
     }
     text += &preface(how.rate_mbps);
-    text += "## The board\n\n| headline | the paper | kernel | its figures | simulator | its figures |\n|---|---|---|---|---|---|\n";
-    for told in outcome.told() {
-        let _ = writeln!(
-            text,
-            "| {} |",
-            row(&told).iter().map(|cell| cell.replace('|', "\\|")).collect::<Vec<_>>().join(" | ")
-        );
+    let _ = writeln!(text, "## The board\n\n| {} |\n|---|---|---|---|---|", HEAD.join(" | "));
+    for row in outcome.told().iter().flat_map(rows) {
+        let _ = writeln!(text, "| {} |", row.map(|cell| cell.replace('|', "\\|")).join(" | "));
     }
     for experiment in outcome.measured() {
         text += &section(outcome, experiment);
