@@ -135,8 +135,10 @@ SUBPROGRAM int classify(WITH_CORE struct flow *flow, const struct segment *segme
 		set32(&flow->edge, segment->ack);
 	}
 	if (segment->flags & SYN) {
-		if (get64(&GATE->half_open) > SETTINGS->max_half_open) {
+		if (answers_a_flood(CORE_ALONE)) {
 			time_handshake(CORE flow, now);
+			/* What its window allows, its sender may use. */
+			advance(&flow->edge, segment->ack + segment->window);
 			return CLASS_NONE;
 		}
 		class = CLASS_HANDSHAKE;

@@ -361,6 +361,7 @@ SUBPROGRAM int account_ingress(WITH_CORE struct flow *flow, const struct segment
 	} else if (!(segment->flags & SYN)) {
 		if (any_flag(flow, FLOW_HALF_OPEN)) {
 			sample_handshake(CORE flow, segment, now);
+			note_answered(CORE_ALONE);
 			close_handshake(CORE flow);
 		}
 		if (segment->payload > 0 || segment->flags & FIN)

@@ -39,6 +39,31 @@ INLINE void end_response(WITH_CORE struct flow *flow)
 	set64(&flow->last_bandwidth, 0);
 }
 
+/* What one SYN-ACK tells of them all; an answer twice as much, for it may come late, when the SYN-ACK has been counted as unanswered. */
+#define HANDSHAKE_GAIN 16
+
+INLINE void note_unanswered(CORE_ONLY)
+{
+	__u64 before = get64(&GATE->unanswered);
+
+	set64(&GATE->unanswered, before + (1024 - before) / HANDSHAKE_GAIN);
+}
+
+INLINE void note_answered(CORE_ONLY)
+{
+	__u64 before = get64(&GATE->unanswered);
+
+	if (before > 0)
+		set64(&GATE->unanswered, before - div_ceil(2 * before, HANDSHAKE_GAIN));
+}
+
+/* Whether SYN-ACKs set nothing in motion: there are more than an incast has, or most of the last ones were answered by nobody, as in
+ * a SYN flood. */
+INLINE bool answers_a_flood(CORE_ONLY)
+{
+	return get64(&GATE->half_open) > SETTINGS->max_half_open || (SETTINGS->charge_requests && get64(&GATE->unanswered) > 512);
+}
+
 /* What sets an idle sender in motion: its initial window, or the window that it has kept, as far as the last response went. */
 INLINE void wake_trigger(WITH_CORE const struct flow *flow, const struct outgoing *out, struct trigger *trigger)
 {

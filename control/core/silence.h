@@ -41,6 +41,8 @@ INLINE bool void_if_silent(WITH_CORE struct flow *flow, __u64 now)
 		return false;
 	if (!SETTINGS->credit)
 		pac_note_silence(CORE flow);
+	if (owed > 0 && flags & FLOW_HALF_OPEN)
+		note_unanswered(CORE_ALONE);
 	if (owed > 0 && !(flags & FLOW_ASKED))
 		raise_flags(flow, FLOW_FORGIVEN);
 	void_debt(CORE flow);

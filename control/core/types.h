@@ -233,6 +233,8 @@ struct gate {
 	__u64 smooth_in_flight;
 	/* Connections whose handshake is under way. */
 	__u64 half_open;
+	/* Of the last SYN-ACKs, the part that nobody answered, in 1/1024. */
+	__u64 unanswered;
 	/* Flows that divide the budget among them: asked and not yet answered, or sending. */
 	__u64 active;
 	/* Most flows that were active at once of late: what turns are reckoned with (credit.h). */

@@ -13,21 +13,23 @@ use std::time::{Duration, Instant};
 
 use ackgate_control::gate::Config;
 use ackgate_control::segment::{Flags, Segment};
+use ackgate_control::seq::SeqNumber;
 use ackgate_control::units::Span;
 use ackgate_control::wire::{Direction, emit};
 use ackgate_linux::{Guard, Notice, Options, Snapshot};
 use world::{DEVICE, World, flow_key};
 
-/// Connections are opened from outside, our side answers, and nothing more comes.
+/// Connections are opened from outside, our side answers, the peers say a while later that they have heard it, and nothing more comes.
 fn open_and_fall_silent(world: &World, ports: impl Iterator<Item = u16>) {
     let syn = Segment { flags: Flags::SYN, mss: 1460, wscale: Some(7), window: 64_240, ..Segment::default() };
-    let answer = Segment { flags: Flags::SYN | Flags::ACK, ..syn };
-    let (syns, answers): (Vec<_>, Vec<_>) = ports
-        .map(flow_key)
-        .map(|key| (emit(&key, &syn, Direction::Ingress), emit(&key, &answer, Direction::Egress)))
-        .unzip();
-    world.inject(&syns);
-    world.emit(&answers);
+    let answer = Segment { flags: Flags::SYN | Flags::ACK, ack: SeqNumber(1), ..syn };
+    let heard = Segment { flags: Flags::ACK, seq: SeqNumber(1), ack: SeqNumber(1), window: 502, ..Segment::default() };
+    let keys: Vec<_> = ports.map(flow_key).collect();
+    let frames = |segment, direction| keys.iter().map(|key| emit(key, segment, direction)).collect::<Vec<_>>();
+    world.inject(&frames(&syn, Direction::Ingress));
+    world.emit(&frames(&answer, Direction::Egress));
+    std::thread::sleep(Duration::from_millis(100));
+    world.inject(&frames(&heard, Direction::Ingress));
 }
 
 #[test]
@@ -42,7 +44,6 @@ fn a_guard_that_nobody_answers_steps_aside_and_returns() {
             while !done.load(Ordering::Relaxed) {
                 // More at once than the budget has room for.
                 open_and_fall_silent(&world, ports.by_ref().take(50));
-                std::thread::sleep(Duration::from_millis(100));
             }
         });
         let outcome = world.receiver(|| {

@@ -159,6 +159,63 @@ fn a_flood_of_syns_does_not_close_the_gate() {
     assert!(host.in_flight() <= 4 * 10 * FRAME);
 }
 
+/// A connection that a peer opens; whether its SYN-ACK is charged.
+fn accept(host: &mut Host, flow: u32) -> bool {
+    host.receive(flow, Segment { flags: Flags::SYN, mss: 1460, ..blank() });
+    let before = host.in_flight();
+    let answer = host.send(flow, Segment { flags: Flags::SYN | Flags::ACK, mss: 1460, ..pure_ack(1) });
+    assert!(host.has_left(answer));
+    host.in_flight() > before
+}
+
+/// The same from forty peers, one after the other, none of whom answers.
+fn unanswered(guard: Guard) -> Host {
+    let mut host = Host::new(Config { rate_mbps: 1_000, ..Config::of(guard, 96_000) });
+    for flow in 0..40 {
+        accept(&mut host, flow);
+        host.wait(Span::millis(10));
+        let gate = &host.shim.state.gate;
+        decision::void_if_silent(&host.shim.rules, gate, &host.shim.state.flows[flow as usize], host.now);
+        assert_eq!((host.in_flight(), gate.active.get()), (0, 0));
+    }
+    host
+}
+
+#[test]
+fn syn_acks_that_nobody_answers_cost_others_nothing() {
+    for guard in [Guard::Pac, Guard::Credit] {
+        let mut host = unanswered(guard);
+        assert!((40..80).all(|flow| !accept(&mut host, flow)), "{guard:?}");
+        assert_eq!((host.in_flight(), host.shim.gate().active.get()), (0, 0), "{guard:?}");
+        host.check_ledger();
+    }
+    assert!(accept(&mut unanswered(Guard::PacPublished), 40), "as published");
+}
+
+#[test]
+fn peers_that_answer_late_are_no_flood() {
+    let mut host = Host::new(Config { rate_mbps: 1_000, ..Config::of(Guard::Credit, 96_000) });
+    for flow in 0..200 {
+        assert!(accept(&mut host, flow), "{flow}");
+        host.wait(Span::millis(10));
+        let gate = &host.shim.state.gate;
+        assert!(decision::void_if_silent(&host.shim.rules, gate, &host.shim.state.flows[flow as usize], host.now));
+        host.receive(flow, pure_ack(1));
+    }
+}
+
+#[test]
+fn syn_acks_are_charged_again_when_peers_answer() {
+    let mut host = unanswered(Guard::Credit);
+    let charged = (40..80).filter(|&flow| {
+        let charged = accept(&mut host, flow);
+        host.receive(flow, pure_ack(1));
+        host.wait(Span::millis(10));
+        charged
+    });
+    assert!(charged.count() > 20);
+}
+
 /// A request of 100 bytes that acknowledges all received.
 #[test]
 fn a_request_on_a_kept_connection_waits_for_what_its_response_will_burst() {
