@@ -299,12 +299,17 @@ fn a_list_that_only_grows_slows_new_connections_down() {
 
 /// Senders over paths that hold more than the port's buffer.
 fn far(scheme: &str, rtt: &str, senders: u32, rounds: u32) -> Report {
+    offered("4MB", scheme, rtt, senders, rounds)
+}
+
+/// The same where the receiver's TCP offers such windows.
+fn offered(window: &str, scheme: &str, rtt: &str, senders: u32, rounds: u32) -> Report {
     let scenario = format!(
         r#"
 rounds = {rounds}
 time_limit = "120s"
 network.rtt = "{rtt}"
-tcp = {{ cc = "cubic", sack = true, timestamps = true, initial_window = 10 }}
+tcp = {{ cc = "cubic", sack = true, timestamps = true, initial_window = 10, rwnd = "{window}" }}
 workload = {{ kind = "rounds", volume = "64KB", connections = "persistent", direction = "pull" }}
 "#
     );
@@ -346,6 +351,19 @@ fn a_few_senders_far_away_do_not_wait_for_each_other() {
     // Four of these have no room beside each other without a guard.
     let seen = far("credit\"\npac.auto = true # \"", "500us", 4, 60).goodput_mbps;
     assert!(seen > 650.0, "{seen} Mb/s");
+}
+
+#[test]
+fn windows_that_fit_the_port_one_by_one_do_not_overflow_it_together() {
+    // Whoever is asked first is alone for a moment: granted all that TCP offers, it would keep that when the others follow.
+    for window in ["64KB", "96KB"] {
+        for (rtt, senders) in [("500us", 4), ("500us", 8), ("1ms", 4), ("1ms", 16)] {
+            for scheme in ["credit", "credit\"\npac.auto = true # \""] {
+                let report = offered(window, scheme, rtt, senders, 60);
+                assert_eq!((report.rto_timeouts, report.drops), (0, 0), "{window}, {scheme}, {senders} at {rtt}");
+            }
+        }
+    }
 }
 
 #[test]
