@@ -143,18 +143,19 @@ INLINE bool credit_beyond_timers(WITH_CORE const struct flow *flow)
 	       get64(&GATE->peak_active) * flow_wire(flow, LEAST_SEGMENTS * get32(&flow->mss)) > BEYOND_TIMERS * turn(CORE_ALONE);
 }
 
-/* Whether all that active flows could send at once fits, or nothing can be done: then nothing is lowered. The most flows of late count,
- * as if each were offered what those are that are active now: the first of a round would be granted all, and keep it when the
- * others follow. Nor is anything lowered for one flow alone as long as nobody knows the buffer: what it can hold one sender finds out best
- * by itself. */
+/* Whether all that active flows could send at once fits, or nothing can be done: then nothing is lowered. As many flows as were active
+ * of late count, too, with what responses bring at most: the first of a round would be granted all, and keep it when the others follow.
+ * Nor is anything lowered for one flow alone as long as nobody knows the buffer: what it can hold one sender finds out best by itself. */
 INLINE bool no_danger(WITH_CORE const struct flow *flow)
 {
 	__u64 active = max_u64(get64(&GATE->active), 1), peak = max_u64(get64(&GATE->peak_active), active);
+	__u64 offered = get64(&GATE->offered), response = min_u64(offered, get64(&GATE->usual_response) * active);
+	__u64 threshold = get64(&GATE->threshold), pipe = active <= 1 ? pipe_of(CORE flow) : 0;
 
 	if (SETTINGS->search && peak <= 1)
 		return true;
 	return credit_beyond_timers(CORE flow) ||
-	       get64(&GATE->offered) * peak <= (get64(&GATE->threshold) + (peak <= 1 ? pipe_of(CORE flow) : 0)) * active;
+	       (offered <= threshold + pipe && response * peak <= (threshold + (peak <= 1 ? pipe : 0)) * active);
 }
 
 /* Whether the sender has no more: it has finished, or pushed where its responses end. A PSH alone tells little (note 5). */

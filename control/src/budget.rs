@@ -9,7 +9,7 @@
 //! - **Trials**: epochs with a quarter less, or a quarter more, alternate with epochs with the budget as it is. If less costs
 //!   nothing, the budget becomes an eighth less: what lies between hides jitter. If more gains something, it becomes that
 //!   much more. Then the same is tried again; else the opposite, after a pause that is longer each time that less was too
-//!   little.
+//!   little. What a few flows need to send side by side is tried at once.
 //! - **An idle link** while something is held (it carries less than half of what it can: servers think, or hosts are slow)
 //!   takes the budget up by a quarter each epoch, as far as is known to be safe.
 //! - **Loss** seen at the receiver (holes that retransmissions fill), where the buffer is not known, takes a quarter away
@@ -28,6 +28,10 @@ use crate::units::{Span, Time};
 const FIRST: u64 = 16 * FULL_FRAME;
 /// The same on fast links, whose switches have more: what the link carries in this time.
 const FIRST_TIME: Span = Span::micros(100);
+/// With so much for each a few flows send side by side: `concurrent` of `core/ledger.h`. A part of that may bring nothing, so that it
+/// is tried at once, up to so many times the first budget.
+const QUANTUM: u64 = 4 * FULL_FRAME;
+const FARTHEST: u64 = 3;
 /// The least budget: two grants of two segments.
 const LEAST: u64 = 4 * FULL_FRAME;
 /// Shortest epoch; also at least four mean RTTs.
@@ -94,6 +98,15 @@ pub struct Budget {
     best: u64,
     /// The largest budget that has been worth it.
     proven: u64,
+}
+
+/// Where to look.
+#[derive(Clone, Copy)]
+struct Range {
+    /// The largest budget as far as is known.
+    top: u64,
+    /// The one with which the flows of late send side by side; 0 where that is too much to be tried.
+    beside: u64,
 }
 
 /// What the search is doing.
@@ -185,7 +198,9 @@ impl Budget {
             // Marks keep the queue short, by Eq. 2: a budget that is known to be safe need not.
             if config.auto { budget } else { budget + budget / 8 }
         } else {
-            self.step(config, (arrived << 20) / elapsed.0.max(1), budget, top)
+            let beside = gate.peak_active.get() * QUANTUM;
+            let beside = if beside <= FARTHEST * Self::first(config) { beside } else { 0 };
+            self.step(config, (arrived << 20) / elapsed.0.max(1), budget, Range { top, beside })
         };
         let top = self.top(config);
         gate.cap.set(next.clamp(least(config, gate, top).min(top), top));
@@ -198,9 +213,9 @@ impl Budget {
     }
 
     /// The next budget after an epoch without overflow.
-    fn step(&mut self, config: &Config, rate: u64, budget: u64, top: u64) -> u64 {
+    fn step(&mut self, config: &Config, rate: u64, budget: u64, range: Range) -> u64 {
         self.best = (self.best - self.best / 1024).max(rate);
-        let safe = if config.auto { self.proven } else { top };
+        let safe = if config.auto { self.proven } else { range.top };
         if rate < self.best / 2 && budget < safe && matches!(self.phase, Phase::Keep { .. } | Phase::Trial { .. }) {
             self.phase = Phase::Keep { epochs: WAITS.0, up: false };
             return (budget + budget / 4).min(safe);
@@ -230,7 +245,7 @@ impl Budget {
                 self.phase = Phase::Keep { epochs: epochs - 1, up };
                 budget
             }
-            Phase::Keep { up, .. } => self.trial(budget, up, top),
+            Phase::Keep { up, .. } => self.trial(budget, up, range),
             Phase::Trial { budget: base, other, epochs, mut carried } => {
                 carried[(epochs % 2) as usize].add(rate);
                 let (epochs, up) = (epochs + 1, other > base);
@@ -245,7 +260,7 @@ impl Budget {
                     }
                     Some(true) => {
                         self.wait = 0;
-                        self.trial(if up { other } else { base - base / 8 }, up, top)
+                        self.trial(if up { other } else { base - base / 8 }, up, range)
                     }
                     Some(false) => {
                         if !up {
@@ -261,10 +276,11 @@ impl Budget {
 
     /// Begins a trial of a quarter less or more; its first epoch is one with the budget as it is. At the end of the range, it
     /// will be the opposite, after a while.
-    fn trial(&mut self, budget: u64, up: bool, top: u64) -> u64 {
+    fn trial(&mut self, budget: u64, up: bool, range: Range) -> u64 {
         let budget = budget.max(LEAST);
         self.proven = self.proven.max(budget);
-        let other = if up { (budget + budget / 4).min(top) } else { (budget - budget / 4).max(LEAST) };
+        let other =
+            if up { (budget + budget / 4).max(range.beside).min(range.top) } else { (budget - budget / 4).max(LEAST) };
         self.phase = if other != budget {
             Phase::Trial { budget, other, epochs: 0, carried: Default::default() }
         } else {
@@ -316,6 +332,23 @@ mod tests {
 
     fn auto(buffer: u64) -> Config {
         Config { auto: true, ..Config::credit(buffer) }
+    }
+
+    #[test]
+    fn a_few_flows_get_room_beside_each_other_although_a_part_of_it_brings_nothing() {
+        let config = auto(1_000_000);
+        let gate = Gate::new(&config);
+        gate.peak_active.set(8);
+        let (mut budget, mut now) = (Budget::default(), Time(1));
+        budget.observe(&config, &gate, now);
+        for _ in 0..300 {
+            now += EPOCH;
+            let carried = if gate.threshold.get() < 8 * QUANTUM { 45_000 } else { 50_000 };
+            gate.bytes.add(2 * carried);
+            budget.observe(&config, &gate, now);
+            gate.threshold.set(gate.cap.get());
+        }
+        assert!(gate.cap.get() >= 8 * QUANTUM * 3 / 4, "{}", gate.cap.get());
     }
 
     #[test]
