@@ -73,6 +73,8 @@ enum hold_what {
 #define FLOW_ECN_OFFERED (1u << 23)
 /* What we sent last was not answered: a one-way message, which sets nothing in motion. */
 #define FLOW_ONE_WAY (1u << 24)
+/* What we sent first was not answered: a greeting may go before the first request. */
+#define FLOW_GREETED (1u << 31)
 /* The peer's SYN has arrived: ack_high is valid. */
 #define FLOW_MET (1u << 26)
 /* What our TCP sent last repeats what it had sent before. */

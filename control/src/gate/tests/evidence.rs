@@ -75,10 +75,28 @@ fn marks_count_only_where_both_ends_agreed_on_ecn() {
 }
 
 #[test]
-fn messages_that_nobody_answers_bind_nothing_after_the_first() {
+fn a_request_behind_a_greeting_that_nobody_answers_is_one() {
+    let mut host = Host::new(Config { rate_mbps: 1_000, ..Config::credit(96_000) });
+    for flow in 0..100 {
+        host.connect(flow);
+        host.send(flow, request(1));
+        host.wait(Span::millis(200));
+    }
+    let left = (0..100).filter(|&flow| {
+        let asks = host.send(flow, request(1));
+        host.has_left(asks)
+    });
+    let left = left.count();
+    assert!((1..50).contains(&left), "{left}: no more than the budget has room for");
+}
+
+#[test]
+fn messages_that_nobody_answers_bind_nothing_after_the_second() {
     let mut host = Host::new(Config { rate_mbps: 1_000, ..Config::credit(96_000) });
     for flow in 0..50 {
         host.connect(flow);
+        host.send(flow, request(1));
+        host.wait(Span::millis(200));
         host.send(flow, request(1));
     }
     host.wait(Span::millis(200));
