@@ -7,11 +7,12 @@
 //!   first rounds, before anybody knows round-trip times under load, is in nobody's account. Without one (`--buffer auto`)
 //!   it begins with a few frames, and grows by a quarter as long as that brings more throughput.
 //! - **Trials**: epochs with a quarter less, or a quarter more, alternate with epochs with the budget as it is. If less costs
-//!   nothing, the budget becomes an eighth less: what lies between hides jitter. If more gains something, it becomes that
+//!   next to nothing, the budget becomes an eighth less: what lies between hides jitter. If more gains something, it becomes that
 //!   much more. Then the same is tried again; else the opposite, after a pause that is longer each time that less was too
 //!   little. What a few flows need to send side by side is tried at once.
-//! - **An idle link** while something is held (it carries less than half of what it can: servers think, or hosts are slow)
-//!   takes the budget up by a quarter each epoch, as far as is known to be safe.
+//! - **An idle link** while something is held (it carries less than three quarters of what it can: servers think, or hosts are
+//!   slow) takes the budget up by a quarter each epoch, as far as is known to be safe; where no buffer is given, at least to
+//!   three times the first budget.
 //! - **Loss** seen at the receiver (holes that retransmissions fill), where the buffer is not known, takes a quarter away
 //!   and sets a ceiling, which rises again slowly. What is repaired of one overflow takes one quarter, however long that lasts. **CE** acts through PAC's Eq. 2 on the threshold, below the budget. While
 //!   marks keep the queue short, a budget within a given buffer need not, and grows.
@@ -42,12 +43,13 @@ const LONGEST: u64 = 4;
 const PAIRS: u32 = 6;
 /// Pairs after which a trial may end because its result is clear.
 const CLEAR: u32 = 3;
-/// Less is good if it costs no more than this part of the throughput. Below the bandwidth-delay product, a quarter less
-/// costs a quarter. Eight times that is clear.
-const TOLERANCE: u64 = 128;
-/// More is good if it gains at least this part of the throughput, where a quarter more could gain a quarter. Four times
-/// that is clear.
-const GAIN: u64 = 32;
+/// Less is good if it costs no more than this part of the throughput, which is next to nothing: where many small costs could not be
+/// told from noise, they would add up. Below the bandwidth-delay product, a quarter less costs a quarter.
+const TOLERANCE: u64 = 512;
+/// More is good if it gains at least this part of the throughput, where a quarter more could gain a quarter.
+const GAIN: u64 = 64;
+/// This part, of what is lost or gained, is clear.
+const PLAIN: u64 = 16;
 /// Epochs between trials: at least, after less was too little for the first time, and at most.
 const WAITS: (u32, u32, u32) = (4, 32, 128);
 /// So many losses within a few epochs are an overflow. Fewer may be anything: what is repeated while its ACK is on its way
@@ -215,8 +217,8 @@ impl Budget {
     /// The next budget after an epoch without overflow.
     fn step(&mut self, config: &Config, rate: u64, budget: u64, range: Range) -> u64 {
         self.best = (self.best - self.best / 1024).max(rate);
-        let safe = if config.auto { self.proven } else { range.top };
-        if rate < self.best / 2 && budget < safe && matches!(self.phase, Phase::Keep { .. } | Phase::Trial { .. }) {
+        let safe = if config.auto { self.proven.max(FARTHEST * Self::first(config)).min(range.top) } else { range.top };
+        if rate < self.best * 3 / 4 && budget < safe && matches!(self.phase, Phase::Keep { .. } | Phase::Trial { .. }) {
             self.phase = Phase::Keep { epochs: WAITS.0, up: false };
             return (budget + budget / 4).min(safe);
         }
@@ -297,9 +299,9 @@ const fn verdict(up: bool, epochs: u32, [base, other]: [u64; 2]) -> Option<bool>
     }
     let over = epochs >= 2 * PAIRS;
     let (good, clear) = if up {
-        (other > base + base / GAIN, other > base + 4 * base / GAIN)
+        (other > base + base / GAIN, other > base + base / PLAIN)
     } else {
-        (other >= base - base / TOLERANCE, other < base - 8 * base / TOLERANCE)
+        (other >= base - base / TOLERANCE, other < base - base / PLAIN)
     };
     if over || clear { Some(good) } else { None }
 }

@@ -367,6 +367,22 @@ fn windows_that_fit_the_port_one_by_one_do_not_overflow_it_together() {
 }
 
 #[test]
+fn servers_that_think_leave_no_link_idle_while_others_wait() {
+    let loops = include_str!("../../scenarios/closed-loops.toml");
+    for rate in [100, 500] {
+        for auto in [false, true] {
+            let scheme = format!("credit\"\npac.auto = {auto} # \"");
+            let report =
+                report(&loops.replace("\"none", &format!("\"{scheme}")).replace("500mbit", &format!("{rate}mbit")));
+            // 1448 of 1538 bytes, and a tail and an ACK for each answer.
+            let part = report.throughput_mbps / (f64::from(rate) * 0.98);
+            assert!(part > 0.95, "{rate} Mb/s, auto {auto}: {part:.3} of what the link carries");
+            assert_eq!(report.rto_timeouts, 0, "{rate} Mb/s, auto {auto}");
+        }
+    }
+}
+
+#[test]
 fn long_flows_fill_the_link_whatever_their_path_holds() {
     // The first path holds 62 KB beside a budget of 67; the second less than the buffer, the third ten times as much as that.
     for (rate, rtt, buffer, rwnd, framing) in [

@@ -16,6 +16,7 @@ struct Simulated {
 const EDGE: &str = include_str!("../../../scenarios/incast-1g.toml");
 const CLUSTER: &str = include_str!("../../../scenarios/my-cluster.toml");
 const LONG: &str = include_str!("../../../scenarios/long-flows.toml");
+const CLOSED_LOOPS: &str = include_str!("../../../scenarios/closed-loops.toml");
 const NEAR_AND_FAR: &str = include_str!("../../../scenarios/near-and-far.toml");
 const LEAF_SPINE: &str = include_str!("../../../scenarios/leaf-spine.toml");
 
@@ -63,6 +64,11 @@ pub(super) const ROWS: &[Row] = &[
         "sim-near-far",
         "simulated: near-and-far.toml, what reaches the receiver of rounds and far flows",
         &Simulated { scenario: NEAR_AND_FAR, changes: &[] },
+    ),
+    row(
+        "sim-think",
+        "simulated: closed-loops.toml, 16 connections of 30 KB answers, servers think up to 4 ms",
+        &Simulated { scenario: CLOSED_LOOPS, changes: &[] },
     ),
     row(
         "sim-rto-1ms",
