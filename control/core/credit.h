@@ -41,7 +41,8 @@
  * 7. Turns are reckoned by the most flows that were active at once of late: else the last flows of a round get large grants, keep most of
  *    them, and all send them at the begin of the next.
  * 8. On long paths shares are reckoned by them, too: what has been granted there cannot be taken back for a round trip, and
- *    meets what others nearby begin meanwhile.
+ *    meets what others nearby begin meanwhile. The end of a response is granted at once: 16 closed loops at 1 Gb/s and 1 ms had
+ *    0.84 of what they have unguarded, and 0.90 with it. Granted whole, responses of 64 KB overflow the port together.
  */
 #ifndef ACKGATE_CORE_CREDIT_H
 #define ACKGATE_CORE_CREDIT_H
@@ -213,6 +214,12 @@ INLINE __u32 affordable(WITH_CORE const struct flow *flow, const struct outgoing
 	return min_u64(max_u64(in_pairs(CORE saturating_sub(payload, rounding) / mss), LEAST_SEGMENTS) * mss, 1u << 30);
 }
 
+/* Whether what is lacking is granted at once: a quarter of the budget over a long path, where each further grant takes a round trip. */
+INLINE bool ends_soon(WITH_CORE const struct flow *flow, __u64 lacking)
+{
+	return pipe_of(CORE flow) > 0 && flow_wire(flow, lacking) <= get64(&GATE->threshold) / TURNS;
+}
+
 INLINE __u32 grant(WITH_CORE const struct flow *flow, const struct outgoing *out)
 {
 	bool midway = any_flag(flow, FLOW_PUSHES_MIDWAY) && get64(&flow->size) < expected(CORE flow);
@@ -226,7 +233,9 @@ INLINE __u32 grant(WITH_CORE const struct flow *flow, const struct outgoing *out
 		return out->ack;
 	if (may_have_ended || among_many || out->class == CLASS_HANDSHAKE)
 		return least(flow, out);
-	wanted = min_u64(share(CORE flow), lacking(CORE flow, out->ack));
+	wanted = lacking(CORE flow, out->ack);
+	if (!ends_soon(CORE flow, wanted))
+		wanted = min_u64(wanted, share(CORE flow));
 	return edge_at(out, pipe_of(CORE flow) > 0 || concurrent(CORE_ALONE) ? min_u64(wanted, affordable(CORE flow, out)) : wanted);
 }
 

@@ -43,11 +43,11 @@ const LONGEST: u64 = 4;
 const PAIRS: u32 = 6;
 /// Pairs after which a trial may end because its result is clear.
 const CLEAR: u32 = 3;
-/// Less is good if it costs no more than this part of the throughput, which is next to nothing: where many small costs could not be
-/// told from noise, they would add up. Below the bandwidth-delay product, a quarter less costs a quarter.
-const TOLERANCE: u64 = 512;
-/// More is good if it gains at least this part of the throughput, where a quarter more could gain a quarter.
-const GAIN: u64 = 64;
+/// Less is good if it costs no more than the first part of the throughput, more if it gains at least the second. Below the
+/// bandwidth-delay product, a quarter less costs a quarter, and a quarter more could gain one. Where the buffer is known, less has to
+/// cost next to nothing: many small costs could not be told from noise, and would add up. Where it is not, more is a risk.
+const TOLERANCE: Tolerance = Tolerance { cost: 512, gain: 64 };
+const TOLERANCE_AUTO: Tolerance = Tolerance { cost: 128, gain: 32 };
 /// This part, of what is lost or gained, is clear.
 const PLAIN: u64 = 16;
 /// Epochs between trials: at least, after less was too little for the first time, and at most.
@@ -216,6 +216,7 @@ impl Budget {
 
     /// The next budget after an epoch without overflow.
     fn step(&mut self, config: &Config, rate: u64, budget: u64, range: Range) -> u64 {
+        let tolerance = if config.auto { TOLERANCE_AUTO } else { TOLERANCE };
         self.best = (self.best - self.best / 1024).max(rate);
         let safe = if config.auto { self.proven.max(FARTHEST * Self::first(config)).min(range.top) } else { range.top };
         if rate < self.best * 3 / 4 && budget < safe && matches!(self.phase, Phase::Keep { .. } | Phase::Trial { .. }) {
@@ -252,7 +253,7 @@ impl Budget {
                 carried[(epochs % 2) as usize].add(rate);
                 let (epochs, up) = (epochs + 1, other > base);
                 self.phase = Phase::Trial { budget: base, other, epochs, carried };
-                match verdict(up, epochs, carried.map(Carried::most)) {
+                match tolerance.verdict(up, epochs, carried.map(Carried::most)) {
                     None => {
                         if epochs.is_multiple_of(2) {
                             base
@@ -292,18 +293,27 @@ impl Budget {
     }
 }
 
-/// Whether the other budget is the better one, as soon as that is known.
-const fn verdict(up: bool, epochs: u32, [base, other]: [u64; 2]) -> Option<bool> {
-    if !epochs.is_multiple_of(2) || epochs < 2 * CLEAR {
-        return None;
+/// Parts of the throughput that two budgets may differ by.
+#[derive(Clone, Copy)]
+struct Tolerance {
+    cost: u64,
+    gain: u64,
+}
+
+impl Tolerance {
+    /// Whether the other budget is the better one, as soon as that is known.
+    const fn verdict(self, up: bool, epochs: u32, [base, other]: [u64; 2]) -> Option<bool> {
+        if !epochs.is_multiple_of(2) || epochs < 2 * CLEAR {
+            return None;
+        }
+        let over = epochs >= 2 * PAIRS;
+        let (good, clear) = if up {
+            (other > base + base / self.gain, other > base + base / PLAIN)
+        } else {
+            (other >= base - base / self.cost, other < base - base / PLAIN)
+        };
+        if over || clear { Some(good) } else { None }
     }
-    let over = epochs >= 2 * PAIRS;
-    let (good, clear) = if up {
-        (other > base + base / GAIN, other > base + base / PLAIN)
-    } else {
-        (other >= base - base / TOLERANCE, other < base - base / PLAIN)
-    };
-    if over || clear { Some(good) } else { None }
 }
 
 #[cfg(test)]
