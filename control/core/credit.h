@@ -41,8 +41,8 @@
  * 7. Turns are reckoned by the most flows that were active at once of late: else the last flows of a round get large grants, keep most of
  *    them, and all send them at the begin of the next.
  * 8. On long paths shares are reckoned by them, too: what has been granted there cannot be taken back for a round trip, and
- *    meets what others nearby begin meanwhile. The end of a response is granted at once: 16 closed loops at 1 Gb/s and 1 ms had
- *    0.84 of what they have unguarded, and 0.90 with it. Granted whole, responses of 64 KB overflow the port together.
+ *    meets what others nearby begin meanwhile. Only the end of a response is granted at once, up to a quarter of the budget:
+ *    granted whole, responses of 64 KB overflow the port together.
  */
 #ifndef ACKGATE_CORE_CREDIT_H
 #define ACKGATE_CORE_CREDIT_H
@@ -111,11 +111,16 @@ INLINE __u32 least_segments(WITH_CORE const struct flow *flow)
 
 /* The flow's share as payload bytes, in whole segments. On long paths the most flows of late count: what has been granted
  * there cannot be taken back for a round trip. */
-INLINE __u32 share(WITH_CORE const struct flow *flow)
+SUBPROGRAM __u32 share(WITH_CORE const struct flow *flow)
 {
-	__u64 mss = max_u32(get32(&flow->mss), 1), threshold = get64(&GATE->threshold), pipe = pipe_of(CORE flow);
-	__u64 peak = max_u64(get64(&GATE->peak_active), 1), flows = pipe > 0 ? peak : max_u64(get64(&GATE->active), 1);
-	__u64 turns = threshold < get64(&GATE->cap) ? MARKED_TURNS : TURNS, part, payload;
+	__u64 threshold = get64(&GATE->threshold), peak = max_u64(get64(&GATE->peak_active), 1);
+	__u64 turns = threshold < get64(&GATE->cap) ? MARKED_TURNS : TURNS, mss, pipe, flows, part, payload;
+
+	if (!flow)
+		return 0;
+	mss = max_u32(get32(&flow->mss), 1);
+	pipe = pipe_of(CORE flow);
+	flows = pipe > 0 ? peak : max_u64(get64(&GATE->active), 1);
 
 	if (pipe > 0)
 		part = together(CORE flow, flows) / flows;
@@ -214,18 +219,12 @@ INLINE __u32 affordable(WITH_CORE const struct flow *flow, const struct outgoing
 	return min_u64(max_u64(in_pairs(CORE saturating_sub(payload, rounding) / mss), LEAST_SEGMENTS) * mss, 1u << 30);
 }
 
-/* Whether what is lacking is granted at once: a quarter of the budget over a long path, where each further grant takes a round trip. */
-INLINE bool ends_soon(WITH_CORE const struct flow *flow, __u64 lacking)
-{
-	return pipe_of(CORE flow) > 0 && flow_wire(flow, lacking) <= get64(&GATE->threshold) / TURNS;
-}
-
 INLINE __u32 grant(WITH_CORE const struct flow *flow, const struct outgoing *out)
 {
 	bool midway = any_flag(flow, FLOW_PUSHES_MIDWAY) && get64(&flow->size) < expected(CORE flow);
 	bool may_have_ended = any_flag(flow, FLOW_STOPPED) && out->ack == get32(&flow->received) && !midway;
 	bool among_many = out->class == CLASS_REQUEST && get64(&GATE->active) > TURNS && !concurrent(CORE_ALONE);
-	__u32 wanted;
+	__u64 threshold = get64(&GATE->threshold), pipe, wanted;
 
 	if (no_danger(CORE flow))
 		return edge_at(out, 1u << 30);
@@ -233,10 +232,12 @@ INLINE __u32 grant(WITH_CORE const struct flow *flow, const struct outgoing *out
 		return out->ack;
 	if (may_have_ended || among_many || out->class == CLASS_HANDSHAKE)
 		return least(flow, out);
+	pipe = pipe_of(CORE flow);
 	wanted = lacking(CORE flow, out->ack);
-	if (!ends_soon(CORE flow, wanted))
+	/* The end of a response is granted at once over a long path, where each further grant takes a round trip. */
+	if (pipe == 0 || flow_wire(flow, min_u64(wanted, threshold)) > threshold / TURNS)
 		wanted = min_u64(wanted, share(CORE flow));
-	return edge_at(out, pipe_of(CORE flow) > 0 || concurrent(CORE_ALONE) ? min_u64(wanted, affordable(CORE flow, out)) : wanted);
+	return edge_at(out, pipe > 0 || concurrent(CORE_ALONE) ? min_u64(wanted, affordable(CORE flow, out)) : wanted);
 }
 
 /* What the sender may send up to `to`, less what it owes. Of a wide window no more counts than twice what it has been seen to use, or

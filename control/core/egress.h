@@ -52,7 +52,7 @@ INLINE bool is_short(const struct segment *segment)
 
 SUBPROGRAM int data_class(WITH_CORE struct flow *flow, const struct segment *segment, __u64 now)
 {
-	bool received_all, quiet, new, idle, brief, unanswered, greeted;
+	bool received_all, quiet, new, idle, brief, unanswered;
 	__u32 response;
 
 	if (!flow || !segment)
@@ -73,10 +73,10 @@ SUBPROGRAM int data_class(WITH_CORE struct flow *flow, const struct segment *seg
 	void_debt(CORE flow);
 	deactivate(CORE flow);
 	end_response(CORE flow);
-	greeted = unanswered && !any_flag(flow, FLOW_RECEIVED | FLOW_GREETED);
-	if (greeted)
+	if (unanswered && !any_flag(flow, FLOW_RECEIVED | FLOW_GREETED)) {
 		raise_flags(flow, FLOW_GREETED);
-	unanswered = unanswered && !greeted;
+		unanswered = false;
+	}
 	put_flags(flow, FLOW_ONE_WAY, unanswered);
 	brief = !unanswered && is_short(segment) && segment->flags & PSH;
 	if (!brief || !SETTINGS->charge_requests)

@@ -67,26 +67,6 @@ enum hold_what {
 };
 
 /* Bits of flow.flags. */
-/* Both ends have agreed on ECN (RFC 3168 section 6.1.1): its marks count. */
-#define FLOW_ECN (1u << 22)
-/* The opener has offered ECN. */
-#define FLOW_ECN_OFFERED (1u << 23)
-/* What we sent last was not answered: a one-way message, which sets nothing in motion. */
-#define FLOW_ONE_WAY (1u << 24)
-/* What we sent first was not answered: a greeting may go before the first request. */
-#define FLOW_GREETED (1u << 31)
-/* The peer's SYN has arrived: ack_high is valid. */
-#define FLOW_MET (1u << 26)
-/* What our TCP sent last repeats what it had sent before. */
-#define FLOW_REPEATS (1u << 25)
-/* What our TCP sent last carried ECN-Echo. */
-#define FLOW_ECHOES (1u << 27)
-/* What the flow owed was voided because it was silent. */
-#define FLOW_FORGIVEN (1u << 28)
-/* All that was received ended with a PSH and less than a whole segment: there was no more to send then. */
-#define FLOW_CUT (1u << 29)
-/* The flow has continued after such an end without being asked. */
-#define FLOW_CUTS_MIDWAY (1u << 30)
 /* The entry belongs to a connection that has been seen. */
 #define FLOW_KNOWN (1u << 0)
 /* The sender is in congestion avoidance (PAC §III-C); in slow start otherwise. */
@@ -131,6 +111,26 @@ enum hold_what {
 #define FLOW_COPIED (1u << 20)
 /* Something that triggers data has left since new data last came. */
 #define FLOW_AWAITED (1u << 21)
+/* Both ends have agreed on ECN (RFC 3168 section 6.1.1): its marks count. */
+#define FLOW_ECN (1u << 22)
+/* The opener has offered ECN. */
+#define FLOW_ECN_OFFERED (1u << 23)
+/* What we sent last was not answered: a one-way message, which sets nothing in motion. */
+#define FLOW_ONE_WAY (1u << 24)
+/* What our TCP sent last repeats what it had sent before. */
+#define FLOW_REPEATS (1u << 25)
+/* The peer's SYN has arrived: ack_high is valid. */
+#define FLOW_MET (1u << 26)
+/* What our TCP sent last carried ECN-Echo. */
+#define FLOW_ECHOES (1u << 27)
+/* What the flow owed was voided because it was silent. */
+#define FLOW_FORGIVEN (1u << 28)
+/* All that was received ended with a PSH and less than a whole segment: there was no more to send then. */
+#define FLOW_CUT (1u << 29)
+/* The flow has continued after such an end without being asked. */
+#define FLOW_CUTS_MIDWAY (1u << 30)
+/* What we sent first was not answered: a greeting may go before the first request. */
+#define FLOW_GREETED (1u << 31)
 
 /* Settings, fixed while the guard runs (control/src/gate/config.rs says what each is for). */
 struct settings {

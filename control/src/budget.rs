@@ -30,8 +30,10 @@ const FIRST: u64 = 16 * FULL_FRAME;
 /// The same on fast links, whose switches have more: what the link carries in this time.
 const FIRST_TIME: Span = Span::micros(100);
 /// With so much for each a few flows send side by side: `concurrent` of `core/ledger.h`. A part of that may bring nothing, so that it
-/// is tried at once, up to so many times the first budget.
+/// is tried at once.
 const QUANTUM: u64 = 4 * FULL_FRAME;
+/// Where the buffer is not known, this many times the first budget is not yet a risk: what a few flows need side by side is tried up
+/// to it, and an idle link takes the budget as far.
 const FARTHEST: u64 = 3;
 /// The least budget: two grants of two segments.
 const LEAST: u64 = 4 * FULL_FRAME;
@@ -421,6 +423,23 @@ mod tests {
         assert_eq!(Gate::new(&config).cap.get(), 67_500, "three quarters of what is left without a sixteenth");
         let found = search(&config, rate, rtt, 500, |_, _| {});
         assert!((23_000..40_000).contains(&found), "{found} for 25 000");
+    }
+
+    #[test]
+    fn costs_that_are_each_nearly_nothing_do_not_add_up() {
+        // Each quarter less costs half a per cent, all the way down.
+        let config = Config::credit(96_000);
+        let gate = Gate::new(&config);
+        let (mut budget, mut now) = (Budget::default(), Time(1));
+        budget.observe(&config, &gate, now);
+        for _ in 0..2_000 {
+            now += EPOCH;
+            let quarters = (f64::from(u32::try_from(gate.cap.get()).unwrap()) / 67_500.0).ln() / 0.75_f64.ln();
+            gate.bytes.add((250_000.0 * (1.0 - 0.005 * quarters)) as u64);
+            budget.observe(&config, &gate, now);
+            gate.threshold.set(gate.cap.get());
+        }
+        assert!(gate.cap.get() > 60_000, "{}", gate.cap.get());
     }
 
     #[test]

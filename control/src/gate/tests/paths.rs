@@ -164,6 +164,31 @@ fn a_request_keeps_the_pace_of_the_last_response_and_not_of_a_window_that_was_ke
 }
 
 #[test]
+fn the_end_of_a_response_is_granted_at_once_over_a_long_path_and_its_middle_by_shares() {
+    let granted = |response: u64| {
+        let mut host = guard();
+        for flow in 0..16 {
+            host.connect(flow);
+            host.make_path(flow, Span::millis(1));
+        }
+        host.shim.state.gate.usual_response.set(response);
+        host.shim.state.gate.peak_active.set(16);
+        host.send(0, Segment { window: u16::MAX, ..request(1) });
+        let edge = host.shim.state.flows[0].edge.get();
+        for seq in (1..edge).step_by(MSS as usize) {
+            host.data(0, seq, MSS.min(edge - seq));
+        }
+        host.send(0, Segment { window: u16::MAX, ..pure_ack(edge) });
+        (host.shim.state.flows[0].edge.get() - edge) / MSS
+    };
+    // A sixteenth of what path and half of the budget hold: 7 segments. A quarter of the budget: 11.
+    assert_eq!(granted(100 * u64::from(MSS)), 7);
+    assert_eq!(granted(12 * u64::from(MSS)), 10, "all but the two that the request granted");
+    assert_eq!(granted(14 * u64::from(MSS)), 7);
+    assert_eq!(granted((1 << 32) + 2 * u64::from(MSS)), 7, "the length of a response has more than 32 bits");
+}
+
+#[test]
 fn the_handshakes_last_ack_leaves_with_a_closed_window_and_its_request_follows() {
     let mut host = guard();
     for flow in 0..12 {
