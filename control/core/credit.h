@@ -16,7 +16,7 @@
  *   with the flow's latest acknowledgement number and timestamp; it is the window update that lets the sender go on. Requests are
  *   held for longer, and then do the same.
  * - Requests: among many a request gets the least grant, the share follows with the first data. How long a server thinks before it
- *   answers then binds little of the budget.
+ *   answers then binds little of the budget. Over a long path it gets the share at once: each further grant takes a round trip.
  * - ACK thinning: a lowered window is spent in small pieces, and every piece costs both hosts, and whatever lies between, an ACK
  *   and a small burst. An ACK in the middle of a stream is left out, for the next one says all that it says.
  *
@@ -223,21 +223,23 @@ INLINE __u32 grant(WITH_CORE const struct flow *flow, const struct outgoing *out
 {
 	bool midway = any_flag(flow, FLOW_PUSHES_MIDWAY) && get64(&flow->size) < expected(CORE flow);
 	bool may_have_ended = any_flag(flow, FLOW_STOPPED) && out->ack == get32(&flow->received) && !midway;
-	bool among_many = out->class == CLASS_REQUEST && get64(&GATE->active) > TURNS && !concurrent(CORE_ALONE);
 	__u64 threshold = get64(&GATE->threshold), pipe, wanted;
+	bool side_by_side, among_many;
 
 	if (no_danger(CORE flow))
 		return edge_at(out, 1u << 30);
+	pipe = pipe_of(CORE flow);
+	side_by_side = pipe > 0 || concurrent(CORE_ALONE);
+	among_many = out->class == CLASS_REQUEST && get64(&GATE->active) > TURNS && !side_by_side;
 	if (out->class == CLASS_HANDSHAKE && !any_flag(flow, FLOW_HALF_OPEN) && !out->data && exceeds_turn(CORE flow))
 		return out->ack;
 	if (may_have_ended || among_many || out->class == CLASS_HANDSHAKE)
 		return least(flow, out);
-	pipe = pipe_of(CORE flow);
 	wanted = lacking(CORE flow, out->ack);
 	/* The end of a response is granted at once over a long path, where each further grant takes a round trip. */
 	if (pipe == 0 || flow_wire(flow, min_u64(wanted, threshold)) > threshold / TURNS)
 		wanted = min_u64(wanted, share(CORE flow));
-	return edge_at(out, pipe > 0 || concurrent(CORE_ALONE) ? min_u64(wanted, affordable(CORE flow, out)) : wanted);
+	return edge_at(out, side_by_side ? min_u64(wanted, affordable(CORE flow, out)) : wanted);
 }
 
 /* What the sender may send up to `to`, less what it owes. Of a wide window no more counts than twice what it has been seen to use, or

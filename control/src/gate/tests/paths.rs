@@ -164,7 +164,8 @@ fn a_request_keeps_the_pace_of_the_last_response_and_not_of_a_window_that_was_ke
 }
 
 #[test]
-fn the_end_of_a_response_is_granted_at_once_over_a_long_path_and_its_middle_by_shares() {
+fn over_a_long_path_among_many_a_request_gets_a_share_and_the_end_of_a_response_all_that_is_left() {
+    // What the request is granted, and what the ACK of all that it brought; in segments.
     let granted = |response: u64| {
         let mut host = guard();
         for flow in 0..16 {
@@ -173,19 +174,22 @@ fn the_end_of_a_response_is_granted_at_once_over_a_long_path_and_its_middle_by_s
         }
         host.shim.state.gate.usual_response.set(response);
         host.shim.state.gate.peak_active.set(16);
+        host.shim.state.gate.active.set(15);
         host.send(0, Segment { window: u16::MAX, ..request(1) });
         let edge = host.shim.state.flows[0].edge.get();
         for seq in (1..edge).step_by(MSS as usize) {
             host.data(0, seq, MSS.min(edge - seq));
         }
         host.send(0, Segment { window: u16::MAX, ..pure_ack(edge) });
-        (host.shim.state.flows[0].edge.get() - edge) / MSS
+        [edge / MSS, (host.shim.state.flows[0].edge.get() - edge) / MSS]
     };
+    let segments = |count| count * u64::from(MSS);
     // A sixteenth of what path and half of the budget hold: 7 segments. A quarter of the budget: 11.
-    assert_eq!(granted(100 * u64::from(MSS)), 7);
-    assert_eq!(granted(12 * u64::from(MSS)), 10, "all but the two that the request granted");
-    assert_eq!(granted(14 * u64::from(MSS)), 7);
-    assert_eq!(granted((1 << 32) + 2 * u64::from(MSS)), 7, "the length of a response has more than 32 bits");
+    assert_eq!(granted(segments(100)), [7, 7]);
+    assert_eq!(granted(segments(18)), [7, 11]);
+    assert_eq!(granted(segments(20)), [7, 7]);
+    assert_eq!(granted(segments(10))[0], 10);
+    assert_eq!(granted((1 << 32) + segments(2)), [7, 7], "the length of a response has more than 32 bits");
 }
 
 #[test]
