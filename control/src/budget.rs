@@ -434,8 +434,11 @@ mod tests {
         budget.observe(&config, &gate, now);
         for _ in 0..2_000 {
             now += EPOCH;
-            let quarters = (f64::from(u32::try_from(gate.cap.get()).unwrap()) / 67_500.0).ln() / 0.75_f64.ln();
-            gate.bytes.add((250_000.0 * (1.0 - 0.005 * quarters)) as u64);
+            let (mut carried, mut enough) = (250_000, 67_500);
+            while gate.cap.get() < enough {
+                (carried, enough) = (carried - carried / 200, enough - enough / 4);
+            }
+            gate.bytes.add(carried);
             budget.observe(&config, &gate, now);
             gate.threshold.set(gate.cap.get());
         }
