@@ -100,7 +100,7 @@ pub struct Budget {
     wait: u32,
     /// The most that the link has shown it carries; forgets slowly.
     best: u64,
-    /// The largest budget that has been worth it.
+    /// The largest budget that has been worth it, and has not turned out to be no better than less.
     proven: u64,
 }
 
@@ -264,8 +264,9 @@ impl Budget {
                         }
                     }
                     Some(true) => {
-                        self.wait = 0;
-                        self.trial(if up { other } else { base - base / 8 }, up, range)
+                        let better = if up { other } else { base - base / 8 };
+                        (self.wait, self.proven) = (0, better);
+                        self.trial(better, up, range)
                     }
                     Some(false) => {
                         if !up {
@@ -425,24 +426,36 @@ mod tests {
         assert!((23_000..40_000).contains(&found), "{found} for 25 000");
     }
 
-    #[test]
-    fn costs_that_are_each_nearly_nothing_do_not_add_up() {
-        // Each quarter less costs half a per cent, all the way down.
-        let config = Config::credit(96_000);
-        let gate = Gate::new(&config);
-        let (mut budget, mut now) = (Budget::default(), Time(1));
-        budget.observe(&config, &gate, now);
-        for _ in 0..2_000 {
+    /// A link on which each quarter less than `enough` costs so much, on which what an epoch carries varies by up to so much
+    /// either way. Returns the last budget.
+    fn drift(config: &Config, enough: u64, cost_permille: u64, noise_permille: u64, epochs: u32) -> u64 {
+        let gate = Gate::new(config);
+        let (mut budget, mut now, mut random) = (Budget::default(), Time(1), 1_u64);
+        budget.observe(config, &gate, now);
+        for _ in 0..epochs {
             now += EPOCH;
-            let (mut carried, mut enough) = (250_000, 67_500);
+            let (mut carried, mut enough) = (250_000, enough);
             while gate.cap.get() < enough {
-                (carried, enough) = (carried - carried / 200, enough - enough / 4);
+                (carried, enough) = (carried - carried * cost_permille / 1000, enough - enough / 4);
             }
-            gate.bytes.add(carried);
-            budget.observe(&config, &gate, now);
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            gate.bytes.add(carried * (1000 - noise_permille + (random >> 33) % (2 * noise_permille + 1)) / 1000);
+            budget.observe(config, &gate, now);
             gate.threshold.set(gate.cap.get());
         }
-        assert!(gate.cap.get() > 60_000, "{}", gate.cap.get());
+        gate.cap.get()
+    }
+
+    #[test]
+    fn costs_that_are_each_nearly_nothing_do_not_add_up() {
+        let found = drift(&Config::credit(96_000), 67_500, 5, 0, 2_000);
+        assert!(found > 60_000, "{found}");
+    }
+
+    #[test]
+    fn gains_that_only_noise_pretends_do_not_add_up() {
+        let found = drift(&auto(1_000_000), 10_000, 60, 200, 10_000);
+        assert!(found < 200_000, "{found}");
     }
 
     #[test]
