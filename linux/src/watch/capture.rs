@@ -20,6 +20,11 @@ const CHUNK: usize = 1 << 20;
 /// Bins at most, empty ones included: four hours of milliseconds. A damaged time stamp must not fill the memory.
 const MOST_BINS: u64 = 1 << 24;
 
+/// How a pcapng capture begins.
+const PCAPNG: &[u8] = &[0x0a, 0x0d, 0x0d, 0x0a];
+/// Type and twice the length: bytes that each block of pcapng has.
+const LEAST_BLOCK: u32 = 12;
+
 /// Why a capture cannot be read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -211,7 +216,11 @@ fn packets(
     let mut kind = Linktype::ETHERNET;
     // Units of time stamps in a second, and seconds to add to them.
     let mut clock = (1_000_000_u64, 0_u64);
+    let blocks = reader.data().starts_with(PCAPNG);
     loop {
+        if blocks && is_too_short(reader.data()) {
+            return Err(damaged(format!("a block has less than {LEAST_BLOCK} bytes")));
+        }
         let (used, block) = match reader.next() {
             Ok(read) => read,
             Err(PcapError::Eof) => return Ok(()),
@@ -253,6 +262,15 @@ fn packets(
         }
         reader.consume(used);
     }
+}
+
+/// Whether a block says that it is shorter than any can be, which the library reckons with all the same. In either order of bytes:
+/// what is that short in the wrong one is longer than what is read at a time.
+fn is_too_short(block: &[u8]) -> bool {
+    block
+        .get(4..8)
+        .and_then(|length| length.try_into().ok())
+        .is_some_and(|length| u32::from_le_bytes(length).min(u32::from_be_bytes(length)) < LEAST_BLOCK)
 }
 
 #[cfg(test)]
