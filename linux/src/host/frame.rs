@@ -95,7 +95,7 @@ impl Frame {
                 bytes.extend_from_slice(addresses);
                 bytes.extend_from_slice(&tag);
                 bytes.extend_from_slice(rest);
-                len += 4;
+                len = len.saturating_add(4);
             }
             _ => bytes.extend_from_slice(taken.bytes),
         }

@@ -98,19 +98,20 @@ impl Kind {
         };
         // Round half up in integers: floats would lose the low bits of large sizes.
         let scale = 10u128.pow(decimals);
-        let value = (digits * u128::from(worth) + scale / 2) / scale;
-        u64::try_from(value).map_err(|_| error("it is too large".into()))
+        let value = digits.checked_mul(u128::from(worth)).and_then(|value| value.checked_add(scale / 2));
+        value.and_then(|value| u64::try_from(value / scale).ok()).ok_or_else(|| error("it is too large".into()))
     }
 }
 
-/// `"1_000.25"` as (100025, 2): an integer and how many of its digits are decimals.
+/// `"1_000.25"` as (100025, 2): an integer, or the largest one, and how many of its digits are decimals.
 fn decimal(number: &str) -> Option<(u128, u32)> {
     let plain: String = number.chars().filter(|c| *c != '_').collect();
     let (whole, fraction) = plain.split_once('.').unwrap_or((&plain, ""));
-    if whole.is_empty() || whole.len() > 18 || fraction.len() > 9 || fraction.contains('.') {
+    if whole.is_empty() || fraction.len() > 9 || fraction.contains('.') {
         return None;
     }
-    let digits = format!("{whole}{fraction}").parse().ok()?;
+    // Digits alone: what cannot be read is too large.
+    let digits = format!("{whole}{fraction}").parse().unwrap_or(u128::MAX);
     Some((digits, u32::try_from(fraction.len()).ok()?))
 }
 
@@ -237,6 +238,8 @@ mod tests {
         assert!(text(parse_bytes("KB")).contains("does not begin with a number"));
         assert!(text(parse_bytes("1.2.3KB")).contains("`1.2.3` is not a number"));
         assert!(text(parse_bytes("999999999999999999GB")).contains("too large"));
+        assert!(text(parse_bytes("99999999999999999999999999999999999999999.5GB")).contains("too large"));
+        assert_eq!(parse_bytes("18446744073709551615B"), Ok(u64::MAX));
         assert!(parse_span("5 parsecs").is_err());
         assert!(parse_rate("-1gbit").is_err());
     }
