@@ -73,7 +73,8 @@ SUBPROGRAM int data_class(WITH_CORE struct flow *flow, const struct segment *seg
 	void_debt(CORE flow);
 	deactivate(CORE flow);
 	end_response(CORE flow);
-	if (unanswered && !any_flag(flow, FLOW_RECEIVED | FLOW_GREETED)) {
+	/* PAC's model would charge the request with more than it brings. */
+	if (SETTINGS->credit && unanswered && !any_flag(flow, FLOW_RECEIVED | FLOW_GREETED)) {
 		raise_flags(flow, FLOW_GREETED);
 		unanswered = false;
 	}

@@ -91,6 +91,18 @@ fn a_request_behind_a_greeting_that_nobody_answers_is_one() {
 }
 
 #[test]
+fn what_follows_an_unanswered_message_is_charged_nothing_by_pac() {
+    let mut host = Host::new(Config { rate_mbps: 1_000, ..Config::of(Guard::Pac, 96_000) });
+    for flow in 0..100 {
+        host.connect(flow);
+        host.send(flow, request(1));
+        host.wait(Span::millis(200));
+        host.send(flow, request(1));
+    }
+    assert_eq!((0..100).map(|flow| host.owed(flow)).sum::<u64>(), 0);
+}
+
+#[test]
 fn messages_that_nobody_answers_bind_nothing_after_the_second() {
     let mut host = Host::new(Config { rate_mbps: 1_000, ..Config::credit(96_000) });
     for flow in 0..50 {
