@@ -452,8 +452,12 @@ impl Scheduler {
         }
         self.release_head(rules, gate, flow, id, now, |stats| &mut stats.released);
         self.taken += wire;
-        let turn = if rules.long_turns { gate.threshold.get() / TURNS } else { 0 };
-        if self.taken < turn && self.flows[id.0 as usize].head != NONE {
+        let next = self.flows[id.0 as usize].head;
+        let goes_on = |next| match rules.long_turns {
+            true => self.taken < gate.threshold.get() / TURNS,
+            false => !rules.grants() && self.triggers_nothing(rules, gate, flow, next),
+        };
+        if next != NONE && goes_on(next) {
             // Its turn goes on.
             return true;
         }
@@ -461,6 +465,13 @@ impl Scheduler {
         self.flows[id.0 as usize].turn = 0;
         self.wait(rules, flow, id);
         true
+    }
+
+    /// Whether a packet sets nothing in motion, as a request behind the handshake's last ACK, which was charged for both. It has
+    /// nothing to wait for, and what was charged does not come before it has left.
+    fn triggers_nothing(&self, rules: &Rules, gate: &Gate, flow: &Flow, slot: u32) -> bool {
+        let held = &self.slots[slot as usize];
+        held.generation == flow.generation.get() && trigger(rules, gate, flow, &held.out.now(flow)).wire() == 0
     }
 
     /// Lets go the first packet of the flow whose packet has reached its limit. Where windows are granted it leaves without a

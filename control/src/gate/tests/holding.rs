@@ -40,6 +40,30 @@ fn an_ack_waits_until_its_trigger_fits() {
 }
 
 #[test]
+fn a_request_leaves_with_the_handshake_that_was_charged_for_it() {
+    let mut host = Host::new(Config { silence: Span::secs(1), requests: Requests::Ignore, ..config() });
+    host.connect(0);
+    host.fill(0);
+    let syn = |host: &mut Host, flow| {
+        host.send(flow, Segment { flags: Flags::SYN, mss: 1460, wscale: Some(7), ..blank() });
+        host.receive(flow, Segment { flags: Flags::SYN | Flags::ACK, mss: 1460, wscale: Some(7), ..blank() });
+    };
+    let asks: Vec<_> = (1..4)
+        .map(|flow| {
+            syn(&mut host, flow);
+            host.ack(flow, 1)
+        })
+        .collect();
+    let requests: Vec<_> = (1..4).map(|flow| host.send(flow, request(1))).collect();
+    assert!(asks.iter().chain(&requests).all(|&packet| !host.has_left(packet)));
+    // Room for one initial window.
+    let start = host.left.len();
+    host.receive(0, Segment { frames: 15, ..data(1, 15 * MSS) });
+    assert_eq!(host.left[start..], [asks[0], requests[0]]);
+    host.check_ledger();
+}
+
+#[test]
 fn a_trigger_larger_than_the_threshold_leaves_when_nothing_is_in_flight() {
     let mut host = Host::new(Config { buffer: 2 * FRAME, ..config() });
     host.connect(0);
