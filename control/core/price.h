@@ -87,6 +87,8 @@ SUBPROGRAM int charge(WITH_CORE struct flow *flow, const struct outgoing *out, c
 	advance(&flow->released_ack, out->ack);
 	if (reduces(flow, out))
 		reduce(flow, get32(&flow->received) + get32(&flow->owed));
+	else
+		end_reduction(flow);
 	if (out->class == CLASS_HANDSHAKE && any_flag(flow, FLOW_HALF_OPEN))
 		time_handshake(CORE flow, now);
 	return 0;

@@ -45,13 +45,27 @@ INLINE void shrink(struct flow *flow, __u64 wire)
 	set32(&flow->window, max_u64(saturating_sub(window, excess), min_u64(2 * mss, window)));
 }
 
+/* A sender reduces its window by and by (RFC 6937): until all is acknowledged that it had sent before, more is on its way than it will have. */
+INLINE bool is_reducing(const struct flow *flow)
+{
+	return any_flag(flow, FLOW_REDUCED) && seq_distance(get32(&flow->released_ack), get32(&flow->recover)) < 0;
+}
+
+/* A reduction that is over keeps just behind what was released, or the numbers would come round to it. */
+INLINE void end_reduction(struct flow *flow)
+{
+	__u32 behind = get32(&flow->released_ack) - 1;
+
+	if (any_flag(flow, FLOW_REDUCED) && seq_distance(behind, get32(&flow->recover)) > 0)
+		set32(&flow->recover, behind);
+}
+
 /* So much was on its way at once: the window is no smaller. */
 INLINE void note_flight(struct flow *flow, __u32 end)
 {
 	__u32 flags = get32(&flow->flags), flight;
-	bool before_reduction = flags & FLOW_REDUCED && seq_distance(end, get32(&flow->recover)) <= 0;
 
-	if (flags & FLOW_ACKED && !(flags & FLOW_RECOVERING) && !before_reduction) {
+	if (flags & FLOW_ACKED && !(flags & FLOW_RECOVERING) && !is_reducing(flow)) {
 		flight = ahead_of(end, get32(&flow->released_ack));
 		if (flight > get32(&flow->window))
 			set32(&flow->window, flight);

@@ -241,6 +241,46 @@ fn a_request_on_a_kept_connection_waits_for_what_its_response_will_burst() {
     assert_eq!(host.in_flight(), 20 * FRAME, "the window has grown to the whole last response");
 }
 
+/// A host whose sender has an initial window of three segments, of which the first came marked.
+fn marked_burst() -> Host {
+    let mut host = Host::new(Config { initial_window: 3, ..Config::of(Guard::PacPublished, 96_000) });
+    host.send(0, Segment { flags: Flags::SYN, mss: 1448, wscale: Some(7), ..blank() });
+    host.receive(0, Segment { flags: Flags::SYN | Flags::ACK, mss: 1448, wscale: Some(7), ..blank() });
+    host.ack(0, 1);
+    host.data(0, 1, MSS);
+    host.send(0, Segment { flags: Flags::ACK | Flags::ECE, ..pure_ack(1 + MSS) });
+    host.data(0, 1 + MSS, MSS);
+    host.data(0, 1 + 2 * MSS, MSS);
+    host
+}
+
+#[test]
+fn what_a_sender_sends_while_it_reduces_its_window_does_not_widen_it() {
+    // RFC 6937: the first ACK with an ECN-Echo lets a segment go, the second none.
+    let mut host = marked_burst();
+    host.data(0, 1 + 3 * MSS, MSS);
+    let before = host.in_flight();
+    host.send(0, Segment { flags: Flags::ACK | Flags::ECE, ..pure_ack(1 + 2 * MSS) });
+    assert_eq!(host.in_flight(), before, "two segments are on their way, and that is the window");
+}
+
+#[test]
+fn a_reduction_is_over_however_many_bytes_follow() {
+    let mut host = marked_burst();
+    let mut next = 1 + 3 * MSS;
+    host.ack(0, next);
+    for _ in 0..6 {
+        host.data(0, next, 1 << 29);
+        next = next.wrapping_add(1 << 29);
+        host.ack(0, next);
+    }
+    let window = |host: &Host| host.shim.state.flows[0].window.get();
+    let before = window(&host);
+    host.data(0, next, MSS);
+    host.send(0, Segment { flags: Flags::ACK | Flags::ECE, ..pure_ack(next.wrapping_add(MSS)) });
+    assert!(window(&host) < before / 3 * 2, "{} of {before}", window(&host));
+}
+
 #[test]
 fn uploads_and_chatty_exchanges_are_not_held() {
     let mut host = Host::new(config());
