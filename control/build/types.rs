@@ -6,6 +6,9 @@ use std::fmt::Write;
 /// Structs that the packet path, the scheduler and other processors share: their members are atomic cells.
 const SHARED: [&str; 2] = ["gate", "flow"];
 
+/// How these end: they begin cache lines.
+const SHARED_END: &str = "} __attribute__((aligned(64)));";
+
 /// Rust source for everything in the header.
 pub(crate) fn generate(header: &str) -> Result<String, String> {
     let mut out = String::new();
@@ -27,7 +30,7 @@ pub(crate) fn generate(header: &str) -> Result<String, String> {
             }
             comment = !text.ends_with("*/");
         } else if let Some(current) = &mut block {
-            if text == "};" {
+            if text == "};" || text == SHARED_END {
                 current.end(&mut out);
                 block = None;
             } else {
@@ -61,7 +64,8 @@ impl Block {
     fn start_struct(name: &str, doc: &str, out: &mut String) -> Self {
         let shared = SHARED.contains(&name);
         let derive = if shared { "Debug" } else { "Clone, Copy, Debug, Default, PartialEq, Eq" };
-        *out += &format!("/// {doc}\n#[derive({derive})]\n#[repr(C)]\npub struct {} {{\n", camel(name));
+        let repr = if shared { "C, align(64)" } else { "C" };
+        *out += &format!("/// {doc}\n#[derive({derive})]\n#[repr({repr})]\npub struct {} {{\n", camel(name));
         Self::Struct { name: camel(name), shared, zero: String::new() }
     }
 

@@ -5,7 +5,8 @@
  *
  * Ledger and scheduler are common to all; what is its own is what a release costs and what it says:
  *
- * - No danger: as long as the windows that TCP offers to all active flows fit the budget together, none is lowered.
+ * - No danger: as long as the windows that TCP offers to all active flows fit the budget together, none is lowered, whatever the
+ *   segment is: at the end of a response, in loss recovery, behind a message that nobody answers.
  * - Charge: what the sender may send once the packet has left, right edge minus highest byte received, less what the flow owes
  *   already. Whatever an idle sender still has is charged with the request that wakes it.
  * - Share: else windows are lowered to the flow's share. A few flows send side by side; more take turns with a quarter of the budget
@@ -164,11 +165,22 @@ INLINE bool no_danger(WITH_CORE const struct flow *flow)
 	       (offered <= threshold + pipe && response * peak <= (threshold + (peak <= 1 ? pipe : 0)) * active);
 }
 
+/* Whether a sender that has stopped may keep all that TCP offers: as many flows as were active of late would send that together when
+ * they are next asked. */
+INLINE bool may_keep(WITH_CORE const struct flow *flow)
+{
+	__u64 peak = max_u64(get64(&GATE->peak_active), 1);
+
+	if (SETTINGS->search && peak <= 1)
+		return true;
+	return offer_of(flow) * peak <= get64(&GATE->threshold) + (peak <= 1 ? pipe_of(CORE flow) : 0);
+}
+
 /* Whether the sender has no more: it has finished, or pushed where its responses end. A PSH alone tells little (note 5). */
 INLINE bool credit_has_no_more(WITH_CORE const struct flow *flow)
 {
-	return is_complete(CORE flow, get64(&flow->size) == expected(CORE flow) ||
-					      (get32(&flow->last_response) > 0 && !any_flag(flow, FLOW_PUSHES_MIDWAY)));
+	return any_flag(flow, ENDS) && is_complete(CORE flow, get64(&flow->size) == expected(CORE flow) ||
+								      (get32(&flow->last_response) > 0 && !any_flag(flow, FLOW_PUSHES_MIDWAY)));
 }
 
 /* Payload that is still to come of the response, from the acknowledgement number on. */
@@ -183,12 +195,12 @@ INLINE __u64 lacking(WITH_CORE const struct flow *flow, __u32 ack)
 	return exceeds_turn(CORE flow) ? lacking : max_u64(div_ceil(lacking, mss), LEAST_SEGMENTS) * mss;
 }
 
+/* Where windows are in danger; nothing is thinned on long paths, whose senders time their ACKs. */
 INLINE bool may_thin(WITH_CORE const struct flow *flow, const struct outgoing *out)
 {
 	__u32 limit = get32(&flow->mss) * (any_flag(flow, FLOW_REDUCED) ? 2 : MOST_LEFT_OUT), window, run;
 
-	/* Nothing is thinned where nothing is in danger, nor on long paths, whose senders time their ACKs. */
-	if (no_danger(CORE flow) || pipe_of(CORE flow) > 0)
+	if (pipe_of(CORE flow) > 0)
 		return false;
 	if (out->class != CLASS_ACK || out->ece || out->dsack || out->repeated || get32(&flow->held) > 0)
 		return false;
@@ -226,8 +238,6 @@ INLINE __u32 grant(WITH_CORE const struct flow *flow, const struct outgoing *out
 	__u64 threshold = get64(&GATE->threshold), pipe, wanted;
 	bool side_by_side, among_many;
 
-	if (no_danger(CORE flow))
-		return edge_at(out, 1u << 30);
 	pipe = pipe_of(CORE flow);
 	side_by_side = pipe > 0 || concurrent(CORE_ALONE);
 	among_many = out->class == CLASS_REQUEST && get64(&GATE->active) > TURNS && !side_by_side;
@@ -251,12 +261,13 @@ INLINE void price(WITH_CORE const struct flow *flow, const struct outgoing *out,
 	__u32 received = any_flag(flow, FLOW_RECEIVED) ? get32(&flow->received) : out->ack;
 	__u64 credit = flow_wire(flow, ahead_of(to, received)), much = get64(&GATE->threshold) / TURNS, most = 2ull * get32(&flow->window);
 
-	if (get64(&flow->size) > 0)
-		most = min_u64(most, lacking(CORE flow, out->ack));
-	if (credit > much && pipe_of(CORE flow) > 0 && !no_danger(CORE flow))
+	if (credit > much && !trigger->calm && pipe_of(CORE flow) > 0)
 		much = flow_wire(flow, share(CORE flow));
-	if (credit > much)
+	if (credit > much) {
+		if (get64(&flow->size) > 0)
+			most = min_u64(most, lacking(CORE flow, out->ack));
 		credit = max_u64(much, min_u64(credit, flow_wire(flow, most)));
+	}
 	trigger->wire = saturating_sub(credit, get32(&flow->owed));
 	trigger->increment = 0;
 	trigger->edge = to;
@@ -276,25 +287,31 @@ INLINE void credit_trigger(WITH_CORE const struct flow *flow, const struct outgo
 {
 	bool moves = out->class == CLASS_DATA ? !can_go_on(flow, out->ack)
 		     : out->class == CLASS_URGENT ? repairs_on(CORE flow, out) : out->class != CLASS_STALE;
-	__u32 to = kept_edge(flow, out);
+	__u32 to = kept_edge(flow, out), all = edge_at(out, 1u << 30);
+	bool calm = no_danger(CORE flow);
 
+	trigger->calm = calm;
+	trigger->moves_edge = true;
 	if ((out->class == CLASS_ACK || out->class == CLASS_DATA) && credit_has_no_more(CORE flow)) {
-		trigger->edge = exceeds_turn(CORE flow) && !out->repeated ? to : later(least(flow, out), to);
-		trigger->moves_edge = true;
+		bool nothing = exceeds_turn(CORE flow) && !out->repeated;
+
+		trigger->edge = calm && may_keep(CORE flow) ? later(all, to) : nothing ? to : later(least(flow, out), to);
 		return;
 	}
 	if (out->class == CLASS_DATA && any_flag(flow, FLOW_ONE_WAY)) {
-		trigger->edge = to;
-		trigger->moves_edge = true;
+		trigger->edge = calm && may_keep(CORE flow) ? later(all, to) : to;
 		return;
 	}
-	if (moves)
+	if (calm)
+		to = later(all, to);
+	else if (moves)
 		to = later(grant(CORE flow, out), to);
 	price(CORE flow, out, to, trigger);
 }
 
 INLINE void without_grant(WITH_CORE const struct flow *flow, const struct outgoing *out, struct trigger *trigger)
 {
+	trigger->calm = no_danger(CORE flow);
 	price(CORE flow, out, kept_edge(flow, out), trigger);
 }
 

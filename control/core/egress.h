@@ -178,16 +178,16 @@ SUBPROGRAM int classify(WITH_CORE struct flow *flow, const struct segment *segme
 	return class;
 }
 
-INLINE bool may_pass(WITH_CORE const struct flow *flow, const struct segment *segment, const struct outgoing *out, __u64 wire,
-		     __u64 now)
+INLINE bool may_pass(WITH_CORE const struct flow *flow, const struct segment *segment, const struct outgoing *out,
+		     const struct trigger *trigger, __u64 now)
 {
 	bool order_kept = get32(&flow->held) == 0 || only_a_copy_waits(flow), first;
+	__u64 held, wire = trigger->wire;
 	__u32 class = out->class;
-	__u64 held;
 
 	if (SETTINGS->hold == HOLD_NOTHING)
 		return true;
-	if (hands_off(CORE flow))
+	if (trigger->calm)
 		return order_kept;
 	if (SETTINGS->hold == HOLD_REQUESTS && class == CLASS_ACK)
 		return order_kept;
@@ -301,16 +301,16 @@ SUBPROGRAM int account_egress(WITH_CORE struct flow *flow, const struct segment 
 	}
 	if (any_flag(flow, FLOW_ACTIVE))
 		note_offer(CORE flow);
-	if (SETTINGS->thin_acks && may_thin(CORE flow, out) && governs(CORE flow)) {
-		add64(&GATE->thinned, 1);
-		return DECIDE_DISCARD;
-	}
 	if (out->class == CLASS_NONE) {
 		add64(&GATE->passed, 1);
 		return DECIDE_PASS;
 	}
 	trigger_of(CORE flow, out, &trigger);
-	pass = may_pass(CORE flow, segment, out, trigger.wire, now);
+	if (SETTINGS->thin_acks && !trigger.calm && governs(CORE flow) && may_thin(CORE flow, out)) {
+		add64(&GATE->thinned, 1);
+		return DECIDE_DISCARD;
+	}
+	pass = may_pass(CORE flow, segment, out, &trigger, now);
 	if (!pass && governs(CORE flow) && leaves_without_grant(CORE flow, segment, out)) {
 		bool queued = get32(&flow->held) > 0;
 

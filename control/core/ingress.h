@@ -211,8 +211,9 @@ SUBPROGRAM int receive(WITH_CORE struct flow *flow, const struct segment *segmen
 	pay(CORE flow, segment);
 	set64(&GATE->last_data, now);
 	add64(&GATE->bytes, wire);
-	add64(&GATE->interval_bytes, wire);
-	add64(&GATE->interval_frames, segment->frames);
+	/* Eq. 2 goes by the part of frames that are marked, of those that can be. */
+	if (any_flag(flow, FLOW_ECN))
+		add64(&GATE->interval_frames, segment->frames);
 	pause = since(now, get64(&flow->last_active));
 	set64(&flow->last_active, now);
 	look_through(CORE flow, pause, now);
@@ -230,7 +231,8 @@ SUBPROGRAM int receive(WITH_CORE struct flow *flow, const struct segment *segmen
 	if (segment->ce && any_flag(flow, FLOW_ECN))
 		add64(&GATE->interval_marked, segment->frames);
 	roll_flow(CORE flow, now);
-	add32(&flow->interval_bytes, segment->payload);
+	if (!SETTINGS->credit)
+		add32(&flow->interval_bytes, segment->payload);
 
 	end = segment_end(segment);
 	if (!any_flag(flow, FLOW_RECEIVED) || seq_distance(end, get32(&flow->received)) > 0) {
@@ -245,7 +247,9 @@ SUBPROGRAM int receive(WITH_CORE struct flow *flow, const struct segment *segmen
 		}
 		if (withdraw(flow, FLOW_FORGIVEN))
 			add64(&GATE->belied, 1);
-		add64(&flow->size, any_flag(flow, FLOW_RECEIVED) ? ahead_of(end, get32(&flow->received)) : segment->payload);
+		/* A FIN is no byte of a response. */
+		add64(&flow->size, any_flag(flow, FLOW_RECEIVED) ? ahead_of(segment->seq + segment->payload, get32(&flow->received)) :
+								   segment->payload);
 		set32(&flow->received, end);
 		raise_flags(flow, FLOW_RECEIVED);
 		lower_flags(flow, FLOW_DRY | FLOW_AWAITED | FLOW_ONE_WAY);

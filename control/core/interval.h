@@ -112,13 +112,14 @@ SUBPROGRAM int end_interval(WITH_CORE __u64 elapsed, __u64 now)
 
 	look_back(CORE now);
 	balance(CORE_ALONE);
-	bytes = take64(&GATE->interval_bytes);
+	bytes = get64(&GATE->bytes) - get64(&GATE->bytes_before);
+	set64(&GATE->bytes_before, get64(&GATE->bytes_before) + bytes);
 	frames = take64(&GATE->interval_frames);
 	marked = min_u64(take64(&GATE->interval_marked), frames);
 	charged = take64(&GATE->interval_charged);
 	charged_before = get64(&GATE->charged_before);
 	set64(&GATE->charged_before, charged);
-	if (frames > 0)
+	if (bytes > 0)
 		set64(&GATE->threshold, next_threshold(get64(&GATE->threshold), get64(&GATE->cap), marked, frames));
 	held = get64(&GATE->held) > 0;
 	if (bytes == 0 && !held)
@@ -194,8 +195,11 @@ INLINE void roll_flow(WITH_CORE struct flow *flow, __u64 now)
 	if (start != 0 && elapsed < max_u64(round_trip(flow), SETTINGS->min_interval))
 		return;
 	set64(&flow->interval_start, now);
-	bytes = take32(&flow->interval_bytes);
 	note_rtt(CORE get32(&flow->rtt));
+	/* Phases are PAC's alone. */
+	if (SETTINGS->credit)
+		return;
+	bytes = take32(&flow->interval_bytes);
 	waited = any_flag(flow, FLOW_WAITED);
 	lower_flags(flow, FLOW_WAITED);
 	if (start == 0 || waited) {

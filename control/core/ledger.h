@@ -112,13 +112,21 @@ ROLLED
 	return path;
 }
 
+/* What is in flight over the shortest paths: what the books of the others do not have. */
+INLINE __u64 owed_nearby(CORE_ONLY)
+{
+	return saturating_sub(get64(&GATE->owed), get64(&GATE->owed_beyond));
+}
+
 /* What is in flight over this path and shorter ones. */
 SUBPROGRAM __u64 owed_up_to(WITH_CORE __u32 path)
 {
-	__u64 bytes = 0;
+	__u64 bytes = owed_nearby(CORE_ALONE);
 
+	if (get64(&GATE->owed_beyond) == 0)
+		return bytes;
 ROLLED
-	for (__u32 i = 0; i < PATHS && i <= path; i++)
+	for (__u32 i = 1; i < PATHS && i <= path; i++)
 		bytes += get64(&GATE->owed_by_path[i]);
 	return bytes;
 }
@@ -127,7 +135,7 @@ ROLLED
  * written off is taken from it. */
 SUBPROGRAM __u64 counted(WITH_CORE __u64 holds)
 {
-	__u64 all = get64(&GATE->owed), bytes = get64(&GATE->owed_by_path[0]), own = holds >> 10;
+	__u64 all = get64(&GATE->owed), bytes = owed_nearby(CORE_ALONE), own = holds >> 10;
 	/* Round trips are known to a quarter, and those of short paths hardly, for what waits in the queue is in them. */
 	__u64 alike = max_u64(own, short_path(CORE_ALONE) >> 10) / 4 * 5;
 
@@ -301,62 +309,79 @@ INLINE void deactivate(WITH_CORE struct flow *flow)
 	}
 }
 
+/* Enters a debt in the books of its path. The shortest paths have none: theirs is what is left. */
+INLINE void book(WITH_CORE __u32 path, __u64 debt, __u64 holds)
+{
+	if (path == 0)
+		return;
+	add64(&GATE->owed_by_path[path & (PATHS - 1)], debt);
+	add64(&GATE->owed_beyond, debt);
+	add64(&GATE->held_by_path[path & (PATHS - 1)], debt * holds);
+}
+
+/* Takes a debt out again, as far as it is there; says how much that was. */
+INLINE __u64 unbook(WITH_CORE __u32 path, __u64 debt, __u64 holds)
+{
+	__u64 taken;
+
+	if (path == 0)
+		return debt;
+	taken = take_up_to64(&GATE->owed_by_path[path & (PATHS - 1)], debt);
+	add64(&GATE->owed_beyond, -taken);
+	take_up_to64(&GATE->held_by_path[path & (PATHS - 1)], debt * holds);
+	return taken;
+}
+
 /* What the flow owes is booked with its path from now on, as far as that has shown its length since: by more than an eighth. */
 INLINE void rebook(WITH_CORE struct flow *flow)
 {
-	__u32 holds = min_u64(booked_with(CORE flow) >> 10, ~0u), booked = get32(&flow->holds), path = path_of((__u64)holds << 10);
-	__u32 before = get32(&flow->path) & (PATHS - 1), apart = holds > booked ? holds - booked : booked - holds;
-	__u64 owed = get32(&flow->owed);
+	__u32 holds = min_u64(booked_with(CORE flow) >> 10, ~0u), booked = get32(&flow->holds);
+	__u32 before = get32(&flow->path), apart = holds > booked ? holds - booked : booked - holds, path;
 
+	if (apart == 0)
+		return;
+	path = path_of((__u64)holds << 10);
 	if (path == before && apart <= booked / 8)
 		return;
 	set32(&flow->path, path);
 	set32(&flow->holds, holds);
-	take_up_to64(&GATE->held_by_path[before], owed * booked);
-	owed = take_up_to64(&GATE->owed_by_path[before], owed);
-	add64(&GATE->owed_by_path[path & (PATHS - 1)], owed);
-	add64(&GATE->held_by_path[path & (PATHS - 1)], owed * holds);
+	book(CORE path, unbook(CORE before, get32(&flow->owed), booked), holds);
 }
 
 /* Books a debt. */
 INLINE void owe(WITH_CORE struct flow *flow, __u64 bytes)
 {
-	__u32 before = get32(&flow->owed), wire = min_u64(min_u64(bytes, ~0u), ~0u - before), path;
+	__u32 before = get32(&flow->owed), wire = min_u64(min_u64(bytes, ~0u), ~0u - before);
 
 	rebook(CORE flow);
-	path = get32(&flow->path) & (PATHS - 1);
 	/* The sum first: who pays or strikes the flow's part at the same moment finds it there. */
 	add64(&GATE->owed, wire);
-	add64(&GATE->owed_by_path[path], wire);
-	if (path > 0)
-		add64(&GATE->held_by_path[path], (__u64)wire * get32(&flow->holds));
-	add64(&GATE->interval_charged, wire);
+	book(CORE get32(&flow->path), wire, get32(&flow->holds));
+	/* Eq. 6 alone asks. */
+	if (!SETTINGS->credit)
+		add64(&GATE->interval_charged, wire);
 	add32(&flow->owed, wire);
 }
 
 /* Strikes what a flow has ceased to owe off the gate's books. */
 INLINE void strike(WITH_CORE const struct flow *flow, __u64 debt)
 {
-	__u32 path = get32(&flow->path) & (PATHS - 1);
-
 	add64(&GATE->owed, -debt);
-	take_up_to64(&GATE->owed_by_path[path], debt);
-	if (path > 0)
-		take_up_to64(&GATE->held_by_path[path], debt * get32(&flow->holds));
+	unbook(CORE get32(&flow->path), debt, get32(&flow->holds));
 }
 
 /* Where nothing is owed, no path has a part in it. A flow that pays while its debt moves to another path may leave some behind. */
 INLINE void balance(CORE_ONLY)
 {
 ROLLED
-	for (int i = 0; i < PATHS; i++) {
+	for (int i = 1; i < PATHS; i++) {
 		__u64 left = get64(&GATE->owed_by_path[i]), held = get64(&GATE->held_by_path[i]);
 
 		/* Debts are booked in the sum first, and by path then. */
 		if (get64(&GATE->owed) > 0)
 			return;
 		if (left > 0)
-			take_up_to64(&GATE->owed_by_path[i], left);
+			add64(&GATE->owed_beyond, -take_up_to64(&GATE->owed_by_path[i], left));
 		if (held > 0)
 			take_up_to64(&GATE->held_by_path[i], held);
 	}
@@ -366,10 +391,11 @@ ROLLED
  * kept, one wrong correction would leave the gate that much too wide for good. */
 INLINE void pay(WITH_CORE struct flow *flow, const struct segment *segment)
 {
-	__u64 paid = take_up_to32(&flow->owed, wire_bytes(segment));
-	__u64 written_off = get64(&GATE->written_off);
+	__u32 wire = wire_bytes(segment), unpaid = get32(&flow->unpaid);
+	__u64 paid = take_up_to32(&flow->owed, wire), written_off = get64(&GATE->written_off);
 
-	take_up_to32(&flow->unpaid, wire_bytes(segment));
+	/* What the flow owes bounds it: that another processor pays at the same moment does no harm. */
+	set32(&flow->unpaid, unpaid > wire ? unpaid - wire : 0);
 	if (written_off > 0)
 		take_up_to64(&GATE->written_off, div_ceil(written_off * paid, max_u64(get64(&GATE->owed), 1)));
 	strike(CORE flow, paid);

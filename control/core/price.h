@@ -4,8 +4,7 @@
  * what they say is asked for here and nowhere else:
  *
  *     governs       whether the flow's windows are granted: by exact credit
- *     hands_off     nothing that could be sent is a danger, or nothing can be done against it
- *     trigger_of    what a release sets in motion, and the right edge that goes with it
+ *     trigger_of    what a release sets in motion, the right edge that goes with it, and whether any of that is a danger
  *     has_no_more   whether the sender has nothing to send
  *     window_field  the window with which a segment leaves
  *
@@ -23,13 +22,6 @@ INLINE bool governs(WITH_CORE const struct flow *flow)
 {
 	return SETTINGS->credit && any_flag(flow, FLOW_SCALE_KNOWN) &&
 	       1u << (get32(&flow->scale) & 15) <= get32(&flow->mss);
-}
-
-INLINE bool hands_off(WITH_CORE const struct flow *flow)
-{
-	if (governs(CORE flow))
-		return no_danger(CORE flow);
-	return SETTINGS->credit ? credit_beyond_timers(CORE flow) : pac_beyond_timers(CORE flow);
 }
 
 INLINE bool has_no_more(WITH_CORE const struct flow *flow)
@@ -50,12 +42,15 @@ SUBPROGRAM int trigger_of(WITH_CORE const struct flow *flow, const struct outgoi
 {
 	if (!flow || !out || !trigger)
 		return 0;
-	if (governs(CORE flow))
+	if (governs(CORE flow)) {
 		credit_trigger(CORE flow, out, trigger);
-	else if (SETTINGS->credit)
+	} else if (SETTINGS->credit) {
+		trigger->calm = credit_beyond_timers(CORE flow);
 		wake_trigger(CORE flow, out, trigger);
-	else
+	} else {
+		trigger->calm = pac_beyond_timers(CORE flow);
 		pac_trigger(CORE flow, out, trigger);
+	}
 	return 0;
 }
 
@@ -73,7 +68,7 @@ SUBPROGRAM int charge(WITH_CORE struct flow *flow, const struct outgoing *out, c
 		owe(CORE flow, trigger->wire);
 		lower_flags(flow, FLOW_FORGIVEN);
 		set64(&flow->last_active, now);
-		raise_flags(flow, FLOW_AWAITED | (out->class == CLASS_REQUEST ? FLOW_ASKED : 0));
+		raise_flags(flow, (SETTINGS->credit ? 0 : FLOW_AWAITED) | (out->class == CLASS_REQUEST ? FLOW_ASKED : 0));
 	}
 	if (trigger->moves_edge) {
 		if (at_edge(flow) && ahead_of(trigger->edge, get32(&flow->edge)) >= get32(&flow->mss))

@@ -17,6 +17,9 @@ INLINE __u64 expected(WITH_CORE const struct flow *flow)
 	return last == 0 ? get64(&GATE->usual_response) : last;
 }
 
+/* Without one of these nothing has ended. */
+#define ENDS (FLOW_PUSHED | FLOW_PEER_DONE)
+
 /* Whether nothing follows: the sender has finished, or has pushed what `ends`, by what the flow's law goes by. */
 INLINE bool is_complete(WITH_CORE const struct flow *flow, bool ends)
 {

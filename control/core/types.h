@@ -186,10 +186,25 @@ struct settings {
 	__u8 long_paths;
 };
 
-/* Receiver-wide state (PAC Algorithm 1, lines 1-3, and section III-C). */
+/* Receiver-wide state (PAC Algorithm 1, lines 1-3, and section III-C). What is written for nearly every segment comes first, in one
+ * cache line of its own: processors that take in and send out segments of other connections share it. */
 struct gate {
 	/* Wire bytes charged to flows and neither arrived nor voided. */
 	__u64 owed;
+	/* Of what is owed, what flows owe over paths that have books of their own (owed_by_path). */
+	__u64 owed_beyond;
+	/* Wire bytes of data that arrived. */
+	__u64 bytes;
+	/* Segments that arrived. */
+	__u64 arrivals;
+	/* Segments that passed at once. */
+	__u64 passed;
+	/* When data last arrived from any flow, ns. */
+	__u64 last_data;
+	/* Segments whose window was lowered. */
+	__u64 rewritten;
+	/* Frames of flows with ECN that arrived in this interval. */
+	__u64 interval_frames;
 	/* Part of owed that Eq. 6 judged never to have been sent. */
 	__u64 written_off;
 	/* Most bytes that may be in flight. */
@@ -207,13 +222,11 @@ struct gate {
 	__u64 mean_rtt;
 	/* Length of the control interval, ns: the mean RTT, and the time that a full threshold takes to arrive. */
 	__u64 interval;
-	/* Wire bytes that arrived in this interval. */
-	__u64 interval_bytes;
-	/* Frames that arrived in this interval. */
-	__u64 interval_frames;
+	/* Wire bytes of data that had arrived when the control interval began. */
+	__u64 bytes_before;
 	/* Of these, frames marked CE. */
 	__u64 interval_marked;
-	/* Wire bytes charged in this interval. */
+	/* Wire bytes charged in this interval, where Eq. 6 asks. */
 	__u64 interval_charged;
 	/* Wire bytes charged in the interval before. */
 	__u64 charged_before;
@@ -247,16 +260,10 @@ struct gate {
 	__u64 response_delay;
 	/* Payload of the response that was last seen to be complete, whosever it was; 0 when there was none. */
 	__u64 usual_response;
-	/* Segments that arrived. */
-	__u64 arrivals;
 	/* When a connection was last opened from outside, ns. */
 	__u64 last_syn;
 	/* How many were opened one right after the other until then. */
 	__u64 syn_burst;
-	/* When data last arrived from any flow, ns. */
-	__u64 last_data;
-	/* Wire bytes of data that arrived. */
-	__u64 bytes;
 	/* Data segments that were lost and came again to fill a hole that our TCP had reported: what loss looks like at the
 	 * receiver. Repeats of what was not lost, such as tail loss probes, do not count, and neither does what other
 	 * segments have overtaken on the way. */
@@ -266,22 +273,19 @@ struct gate {
 	__u64 overflow;
 	/* When the last cut of the budget for losses has its effect, ns. */
 	__u64 cut_at;
-	/* Segments that passed at once. */
-	__u64 passed;
 	/* ACKs that were left out because the next one says it all. */
 	__u64 thinned;
 	/* Times that Eq. 6 corrected the estimate. */
 	__u64 corrections;
 	/* Wire bytes that were charged and voided. */
 	__u64 voided;
-	/* Of what is owed, what flows owe by what their paths hold: the first up to 16 KiB, each further twice as much. */
+	/* Of what is owed, what flows owe by what their paths hold: the second more than 16 KiB, each further twice as much. The first
+	 * stays 0: paths up to 16 KiB have what is left. */
 	__u64 owed_by_path[16];
 	/* The same, each byte times what the flow's path holds in KiB: what paths of a length hold in the mean. */
 	__u64 held_by_path[16];
 	/* Receive windows that TCP offers to active flows, bytes in all. */
 	__u64 offered;
-	/* Segments whose window was lowered. */
-	__u64 rewritten;
 	/* Segments outside the window that their receiver offers: nobody's evidence. */
 	__u64 unacceptable;
 	/* 1 while what is to leave next waits for room on a long path. */
@@ -299,109 +303,108 @@ struct gate {
 	__u64 peer_timer;
 	/* Instant of the scheduler's last sign of life, ns; only used where the scheduler is another process. */
 	__u64 heartbeat;
-};
+} __attribute__((aligned(64)));
 
-/* State of one connection. */
+/* State of one connection; what nearly every segment needs comes first. */
 struct flow {
 	/* Last packet in either direction. */
 	__u64 last_seen;
 	/* Last charge or arrival of data: where the silence of an indebted flow is measured from. */
 	__u64 last_active;
-	/* When the SYN or SYN-ACK left whose answer gives the handshake's RTT; 0 when none is awaited. */
-	__u64 handshake_start;
 	/* When the TSval in ts_value was first used; 0 when none is awaited. */
 	__u64 ts_start;
-	/* Start of the flow's own interval (RTT_i). */
-	__u64 interval_start;
-	/* Throughput of the interval before, in bytes per 2^20 ns; 0 when there was none. */
-	__u64 last_bandwidth;
 	/* Payload received since the last request: the flow's size for the priority levels. */
 	__u64 size;
 	/* Bits of flag. */
 	__u32 flags;
 	/* Wire bytes charged and neither arrived nor voided. */
 	__u32 owed;
-	/* Latest released acknowledgement number (ACK_prev of Eq. 3). */
-	__u32 released_ack;
-	/* Highest acknowledgement number that our TCP has sent, released or held. */
-	__u32 ack_high;
 	/* Sequence number after the highest byte received. */
 	__u32 received;
-	/* End of what was sent before the sender's window was last reduced (RFC 6582's recover, seen from the
-	 * receiver): loss recovery, or the reaction to one ECN-Echo (RFC 3168 §6.1.2), ends when it is acknowledged. */
-	__u32 recover;
+	/* Highest acknowledgement number that our TCP has sent, released or held. */
+	__u32 ack_high;
+	/* Latest released acknowledgement number (ACK_prev of Eq. 3). */
+	__u32 released_ack;
+	/* Highest right edge that has left this host. */
+	__u32 edge;
 	/* Model of the sender's congestion window: Window of Eq. 3. */
 	__u32 window;
-	/* Payload of the last complete response; 0 when none is known. */
-	__u32 last_response;
-	/* Payload received in the flow's own interval. */
-	__u32 interval_bytes;
-	/* Consecutive intervals in which throughput fell to λ of the one before. */
-	__u32 slow_intervals;
-	/* Base RTT from the handshake, or smoothed RTT from timestamps. */
-	__u32 rtt;
-	/* Smoothed delay that holding adds. */
-	__u32 added_delay;
-	/* TSval whose echo is awaited. */
-	__u32 ts_value;
+	/* Window field of our last segment, unscaled. */
+	__u32 last_window;
+	/* Sequence number after what our TCP has sent. */
+	__u32 sent;
+	/* Packets of this flow that are held. */
+	__u32 held;
+	/* Our window scale (RFC 7323). */
+	__u32 scale;
 	/* Largest payload of one frame. */
 	__u32 mss;
 	/* Header bytes of one frame. */
 	__u32 header;
-	/* Window field of our last segment, unscaled. */
-	__u32 last_window;
-	/* Packets of this flow that are held. */
-	__u32 held;
-	/* Since when one is: the low 32 bits of ns / 1024. */
-	__u32 held_since;
-	/* Counts the connections that used this entry. */
-	__u32 generation;
-	/* Highest right edge that has left this host. */
-	__u32 edge;
-	/* Our window scale (RFC 7323). */
-	__u32 scale;
+	/* What the flow adds to the windows offered, bytes. */
+	__u32 offered;
 	/* TSval of our last segment. */
 	__u32 tsval;
 	/* Its TSecr. */
 	__u32 tsecr;
-	/* Sequence number after what our TCP has sent. */
-	__u32 sent;
-	/* When the first duplicate ACK of the present recovery left our TCP: the low 32 bits of ns. */
-	__u32 hole_since;
+	/* Newest TSval of the sender's data. */
+	__u32 peer_tsval;
+	/* TSval whose echo is awaited. */
+	__u32 ts_value;
+	/* Of that which was owed when the flow's books were last looked through (due_since), what is not paid yet, wire bytes. */
+	__u32 unpaid;
 	/* Payload received since the flow last paused or was asked. */
 	__u32 run;
-	/* Of what was owed when the flow's books were last looked through, wire bytes: all of it, and what is not paid
-	 * yet. */
-	__u32 due;
-	/* See due. */
-	__u32 unpaid;
-	/* When that was: the low 32 bits of ns. */
+	/* When the books were last looked through: the low 32 bits of ns. */
 	__u32 due_since;
+	/* Which of the gate's paths the flow's debt is booked with. */
+	__u32 path;
+	/* What it holds by these books, KiB. */
+	__u32 holds;
+	/* Base RTT from the handshake, or smoothed RTT from timestamps. */
+	__u32 rtt;
+	/* Round trips that have been timed for the least RTT. */
+	__u32 samples;
 	/* Least RTT of late, ns; 0 when none is known. */
 	__u32 least_rtt;
 	/* Least RTT of the present ten seconds, ns. */
 	__u32 next_rtt;
 	/* When these began: the low 32 bits of ns / 1024. */
 	__u32 rtt_since;
-	/* Which of the gate's paths the flow's debt is booked with. */
-	__u32 path;
-	/* What it holds by these books, KiB. */
-	__u32 holds;
 	/* When a sender that had used up its window was let go on: the low 32 bits of ns / 1024, made odd; 0 when it was not. */
 	__u32 let_go;
-	/* Round trips that have been timed for the least RTT. */
-	__u32 samples;
+	/* When the SYN or SYN-ACK left whose answer gives the handshake's RTT; 0 when none is awaited. */
+	__u64 handshake_start;
+	/* Start of the flow's own interval (RTT_i). */
+	__u64 interval_start;
+	/* Throughput of the interval before, in bytes per 2^20 ns; 0 when there was none. */
+	__u64 last_bandwidth;
+	/* End of what was sent before the sender's window was last reduced (RFC 6582's recover, seen from the
+	 * receiver): loss recovery, or the reaction to one ECN-Echo (RFC 3168 §6.1.2), ends when it is acknowledged. */
+	__u32 recover;
+	/* Payload of the last complete response; 0 when none is known. */
+	__u32 last_response;
+	/* Payload received in the flow's own interval. */
+	__u32 interval_bytes;
+	/* Consecutive intervals in which throughput fell to λ of the one before. */
+	__u32 slow_intervals;
+	/* Smoothed delay that holding adds. */
+	__u32 added_delay;
+	/* Since when one is: the low 32 bits of ns / 1024. */
+	__u32 held_since;
+	/* Counts the connections that used this entry. */
+	__u32 generation;
+	/* When the first duplicate ACK of the present recovery left our TCP: the low 32 bits of ns. */
+	__u32 hole_since;
+	/* What was owed when the flow's books were last looked through, wire bytes. */
+	__u32 due;
 	/* Largest segment that the peer announced in its SYN, bytes; 0 when it did not. */
 	__u32 peer_mss;
 	/* The handshake's RTT without what may have queued meanwhile, ns. */
 	__u32 handshake_rtt;
-	/* What the flow adds to the windows offered, bytes. */
-	__u32 offered;
 	/* What had arrived from all flows when the handshake began to be timed: the low 32 bits. */
 	__u32 handshake_bytes;
-	/* Newest TSval of the sender's data. */
-	__u32 peer_tsval;
-};
+} __attribute__((aligned(64)));
 
 /* What is seen of a segment, or of an aggregate of several (GRO, TSO). */
 struct segment {
@@ -473,6 +476,8 @@ struct trigger {
 	__u32 edge;
 	/* Windows are granted or bounded: the edge is valid. */
 	bool moves_edge;
+	/* Nothing that could be sent is a danger, or nothing can be done against it: it passes. */
+	bool calm;
 };
 
 #endif

@@ -92,7 +92,6 @@ fn a_copy_speaks_for_the_flow_as_it_stands_when_it_leaves() {
     let mut last = None;
     host.shim.state.flows[1].owed.take();
     host.shim.state.gate.owed.set(host.owed(0));
-    host.shim.state.gate.owed_by_path[0].set(host.owed(0));
     while let Some(action) = host.shim.poll_action(host.now) {
         last = Some(action);
     }

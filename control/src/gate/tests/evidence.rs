@@ -150,6 +150,7 @@ fn a_long_path_may_hold_what_it_holds_beside_the_budget() {
     // What waits on the long path leaves a flow nearby its room.
     host.shim.state.gate.owed.set(pipe);
     host.shim.state.gate.owed_by_path[8].set(pipe);
+    host.shim.state.gate.owed_beyond.set(pipe);
     host.shim.state.gate.held_by_path[8].set(pipe * (pipe >> 10));
     assert!(decision::admits(&host.shim.rules, host.shim.gate(), threshold, 0));
     assert!(!decision::admits(&host.shim.rules, host.shim.gate(), threshold + 1_000_000, pipe));
@@ -168,4 +169,41 @@ fn what_all_may_send_at_once_fits_and_no_window_is_lowered() {
     }
     // Windows of 1000 units of 128 bytes: half a megabyte in all.
     assert!(host.wire.iter().all(|&(_, _, window)| window == 1000), "{:?}", host.wire);
+}
+
+#[test]
+fn the_end_of_a_connection_is_no_byte_of_its_last_response() {
+    for config in [Config::credit(96_000), Config::new(96_000)] {
+        let mut host = Host::new(config);
+        host.connect(0);
+        host.send(0, request(1));
+        host.receive(0, Segment { flags: Flags::PSH | Flags::ACK, ..data(1, 1000) });
+        host.receive(0, Segment { flags: Flags::FIN | Flags::ACK, ..data(1001, 0) });
+        assert_eq!(host.shim.gate().usual_response.get(), 1000);
+        host.check_ledger();
+    }
+}
+
+#[test]
+fn answers_that_end_leave_windows_alone_as_long_as_the_next_ones_fit_together() {
+    for (buffer, lowered) in [(1_000_000, false), (96_000, true)] {
+        let mut host = Host::new(Config { rate_mbps: 1_000, ..Config::credit(buffer) });
+        for flow in 0..4 {
+            host.connect(flow);
+        }
+        for answer in 0..3 {
+            for flow in 0..4 {
+                let begin = 1 + answer * 2 * MSS;
+                host.send(flow, request(begin));
+                host.data(flow, begin, MSS);
+                host.ack(flow, begin + MSS);
+                let end = Segment { flags: Flags::PSH | Flags::ACK, ..data(begin + MSS, MSS) };
+                host.receive(flow, end);
+                host.ack(flow, begin + 2 * MSS);
+            }
+        }
+        // Four windows of 1000 units of 128 bytes: half a megabyte that idle senders would keep.
+        assert_eq!(host.wire.iter().any(|&(_, _, window)| window != 1000), lowered, "{:?}", host.wire);
+        assert_eq!(host.shim.gate().rewritten.get() > 0, lowered);
+    }
 }

@@ -149,15 +149,19 @@ impl Host {
         self.shim.state.flows[flow as usize].owed.add(owed);
         self.shim.state.flows[flow as usize].last_active.set(self.now.0);
         self.shim.state.gate.owed.add(u64::from(owed));
-        self.shim.state.gate.owed_by_path[0].add(u64::from(owed));
         self.shim.state.gate.interval_charged.add(u64::from(owed));
     }
 
     fn check_ledger(&self) {
         let owed: u64 = self.shim.state.flows.iter().map(|flow| u64::from(flow.owed.get())).sum();
         assert_eq!(owed, self.shim.gate().owed.get(), "Σ flow.owed = gate.owed");
+        for (path, booked) in self.shim.gate().owed_by_path.iter().enumerate().skip(1) {
+            let over = self.shim.state.flows.iter().filter(|flow| flow.path.get() == path as u32);
+            let owed: u64 = over.map(|flow| u64::from(flow.owed.get())).sum();
+            assert_eq!(owed, booked.get(), "Σ flow.owed over path {path} = gate.owed_by_path");
+        }
         let by_path: u64 = self.shim.gate().owed_by_path.iter().map(|cell| cell.get()).sum();
-        assert_eq!(owed, by_path, "Σ gate.owed_by_path = gate.owed");
+        assert_eq!(by_path, self.shim.gate().owed_beyond.get(), "Σ gate.owed_by_path = gate.owed_beyond");
         let offered: u64 = self.shim.state.flows.iter().map(|flow| u64::from(flow.offered.get())).sum();
         assert_eq!(offered, self.shim.gate().offered.get(), "Σ flow.offered = gate.offered");
         let held: u64 = self.shim.state.flows.iter().map(|flow| u64::from(flow.held.get())).sum();
