@@ -18,6 +18,7 @@
 //! shows no sign of life everything passes. However it ends, the device is left as it was.
 
 pub mod attach;
+pub mod cost;
 pub mod datapath;
 pub mod device;
 pub mod doctor;

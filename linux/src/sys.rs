@@ -294,7 +294,6 @@ pub(crate) fn usage() -> (f64, u64) {
 }
 
 /// Runs a program over a frame (`BPF_PROG_TEST_RUN`); returns what it returned, and the frame afterwards.
-#[cfg(test)]
 pub(crate) fn test_run(
     program: BorrowedFd<'_>,
     frame: &[u8],
