@@ -27,10 +27,24 @@ pub struct RtoConfig {
     /// Largest random lengthening of a timeout, in 2^-16 of itself: [`HALF`] gives `RTO + rand(0.5) * RTO`
     /// (Vasudevan §5), so that flows that lost together do not return together. 0 for none, at most 2^16.
     pub spread: u32,
+    /// What that lengthens.
+    pub spreads: Spreads,
     /// Bimodal operation (Vasudevan §5): what holds where the path is not a data centre's.
     pub coarse: Option<Coarse>,
     /// How the deviation is estimated.
     pub estimator: Estimator,
+}
+
+/// Where the random part of a timeout enters.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Spreads {
+    /// Every timeout, by a part of what it has backed off to.
+    #[default]
+    Each,
+    /// Only those that have not backed off.
+    First,
+    /// Every timeout, by a part of what it was before it backed off.
+    Base,
 }
 
 /// How a sender estimates how much the round-trip time varies.
@@ -65,6 +79,7 @@ impl Default for RtoConfig {
             variance_floor: Span::ZERO,
             max_doublings: 6,
             spread: 0,
+            spreads: Spreads::Each,
             coarse: None,
             estimator: Estimator::Rfc6298,
         }
@@ -167,8 +182,13 @@ impl Rto {
         let tick = config.granularity.0.max(1);
         let base = if tick == 1 { base } else { base.div_ceil(tick) * tick };
         let backed_off = base.max(floor).saturating_mul(1 << self.doublings.min(16)).min(config.ceiling.0);
+        let lengthened = match config.spreads {
+            Spreads::Each => backed_off,
+            Spreads::First if self.doublings > 0 => 0,
+            Spreads::First | Spreads::Base => base.max(floor),
+        };
         if config.spread > 0 {
-            let extra = (u128::from(backed_off) * u128::from(config.spread) * u128::from(random)) >> 48;
+            let extra = (u128::from(lengthened) * u128::from(config.spread) * u128::from(random)) >> 48;
             Span(backed_off.saturating_add(u64::try_from(extra).unwrap_or(u64::MAX)))
         } else {
             Span(backed_off)
@@ -189,6 +209,7 @@ mod tests {
         variance_floor: Span::ZERO,
         max_doublings: 6,
         spread: 0,
+        spreads: Spreads::Each,
         coarse: None,
         estimator: Estimator::Rfc6298,
     };
@@ -228,6 +249,24 @@ mod tests {
             rto.handle_sample(&jiffies, Span::micros(100));
         }
         assert_eq!(rto.timeout(&jiffies, 0), Span::millis(5));
+    }
+
+    #[test]
+    fn the_random_part_is_of_each_timeout_of_the_first_or_of_what_does_not_back_off() {
+        let most = |spreads: Spreads| {
+            let config = RtoConfig { spread: HALF, spreads, ..RtoConfig::default() };
+            let mut rto = Rto::default();
+            rto.handle_sample(&config, Span::micros(100));
+            [0, 1, 2].map(|_| {
+                let timeout = rto.timeout(&config, u32::MAX);
+                rto.handle_timeout(&config);
+                // To the nearest millisecond: a draw stays just below its bound.
+                Span((timeout.0 + 500_000) / 1_000_000 * 1_000_000)
+            })
+        };
+        assert_eq!(most(Spreads::Each), [300, 600, 1_200].map(Span::millis));
+        assert_eq!(most(Spreads::First), [300, 400, 800].map(Span::millis));
+        assert_eq!(most(Spreads::Base), [300, 500, 900].map(Span::millis));
     }
 
     #[test]

@@ -99,6 +99,7 @@ pub fn hwatch(scenario: &Scenario, host: u32) -> hwatch::Config {
         spread: parameters.spread.unwrap_or(scenario.network.rtt * 2),
         max_hold: parameters.max_hold,
         min_window: parameters.min_window,
+        halve: parameters.halve,
         seed: scenario.seed ^ (u64::from(host) << 32),
         ..hwatch::Config::new(parameters.rate.unwrap_or(scenario.network.rate), scenario.network.rtt)
     }

@@ -24,6 +24,22 @@ fn small_windows_cost_what_large_bursts_save() {
 }
 
 #[test]
+fn hosts_may_be_differently_far_away() {
+    // One segment at a time: each sender's round-trip times are its own.
+    let run = |seed: u64, spread: &str| {
+        report(&format!(
+            "senders = 8\nrounds = 1\nseed = {seed}\nnetwork.rtt = \"100us\"\nhost.rtt_spread = \"{spread}\"\n\
+             scheme = \"fixed-window\"\nworkload = {{ volume = \"200KB\", start_jitter = \"1ms\" }}"
+        ))
+        .rtt_us
+    };
+    let (same, spread) = (run(1, "0"), run(1, "2ms"));
+    assert!(same.max < 300.0, "{same:?}");
+    assert!(spread.max > 1_000.0 && spread.max < 2_300.0, "{spread:?}");
+    assert!((run(2, "2ms").max - spread.max).abs() > 1.0, "another seed, other distances");
+}
+
+#[test]
 fn a_burst_is_acknowledged_as_one() {
     let run = |host: &str| {
         report(&format!("senders = 1\nrounds = 1\ntcp.initial_window = 10\n{host}\nworkload = {{ volume = \"1MB\" }}"))

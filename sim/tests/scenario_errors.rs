@@ -45,7 +45,7 @@ fn an_empty_file_is_the_default_scenario() {
 fn an_unknown_key_lists_what_there_is() {
     assert_eq!(
         refused("senders = 8\n[host]\njiter = \"1us\"\n"),
-        "x.toml:3: key `host`: unknown key `jiter`; did you mean `jitter`? Allowed: delay, jitter, timer_jitter, nic_queue, tso, gro, burst_time, small_queues"
+        "x.toml:3: key `host`: unknown key `jiter`; did you mean `jitter`? Allowed: delay, jitter, timer_jitter, rtt_spread, nic_queue, tso, gro, burst_time, small_queues"
     );
     assert_eq!(
         refused("rto_min = \"1ms\""),

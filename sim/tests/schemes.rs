@@ -278,6 +278,19 @@ fn one_segment_for_each_sender_lasts_until_the_buffer_is_full() {
 }
 
 #[test]
+fn an_m21_window_above_a_new_cap_is_cut_or_kept() {
+    // Windows begin with ten segments, above the cap of three; nothing is lost that would lower them.
+    let setting = M21
+        .replace("tcp.initial_window = 1\n", "tcp.initial_window = 10\nm21.buffer = \"64KB\"\n")
+        .replace("switch.buffer = \"64KB\"", "switch.buffer = \"1MB\"")
+        .replace("\"pull\"", "\"pull\", connections = \"fresh\"");
+    let mean =
+        |cut: bool| report(&format!("scheme = \"m21\"\nsenders = 32\nm21.cut = {cut}\n{setting}")).queue_bytes.mean;
+    let (cut, kept) = (mean(true), mean(false));
+    assert!(cut < 64_000.0 && kept > 128_000.0, "{cut} {kept}");
+}
+
+#[test]
 fn m21tcp_a_holds_where_the_others_collapse_and_beyond_eq_1() {
     // M21TCP-A §V: near 900 Mb/s to 64 senders. Beyond 106 the cap is below one segment.
     for senders in [8, 32, 64] {

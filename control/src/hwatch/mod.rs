@@ -86,6 +86,8 @@ pub struct Config {
     pub max_hold: Span,
     /// Least window in segments.
     pub min_window: u32,
+    /// Whether marks halve a long flow's window (Rule 1 read as TCP's), instead of by the batch law.
+    pub halve: bool,
     /// Most packets held at once; beyond, they pass, unprobed and unpaced.
     pub max_held: u32,
     /// Where random spacing and the coin come from.
@@ -104,6 +106,7 @@ impl Config {
             spread: Span(rtt.0 * 2),
             max_hold: Span::millis(100),
             min_window: 1,
+            halve: false,
             max_held: 16_384,
             seed: 1,
         }
@@ -351,7 +354,7 @@ impl HWatch {
 
 impl Policy for HWatch {
     fn handle_ingress(&mut self, _: Time, id: FlowId, segment: &Segment) -> Edit {
-        let (probes, min_window) = (self.config.probes, self.config.min_window);
+        let Config { probes, min_window, halve, .. } = self.config;
         let flow = self.ensure(id);
         let mut edit = Edit::NONE;
         if segment.flags.has(Flags::RST) {
@@ -397,7 +400,7 @@ impl Policy for HWatch {
             flow.throttle.handle_ack(advance, echo && advance > 0, flight);
             if advance > 0 && !flow.acked.before(flow.round_end) {
                 let offered = u32::from(segment.window) << flow.theirs.shift().unwrap_or(0);
-                flow.throttle.handle_round(flow.mss, min_window, offered);
+                flow.throttle.handle_round(flow.mss, min_window, offered, halve);
                 flow.round_end = flow.sent;
             }
             let limit = flow.throttle.limit(flight, advance, probes * flow.mss);

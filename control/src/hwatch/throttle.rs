@@ -35,11 +35,12 @@ impl Throttle {
     }
 
     /// A window of data has been acknowledged. With marks in it, the next window is what the batch law sends first,
-    /// X_UM + X_M / 2; without, it is one segment more than it was, up to the `offered` bytes of the receiver's own
-    /// window.
-    pub(super) fn handle_round(&mut self, mss: u32, min_window: u32, offered: u32) {
+    /// X_UM + X_M / 2, or half of what it was where marks `halve`; without, it is one segment more than it was, up to the
+    /// `offered` bytes of the receiver's own window.
+    pub(super) fn handle_round(&mut self, mss: u32, min_window: u32, offered: u32, halve: bool) {
         if self.marked > 0 {
-            self.limit = Some((self.acked - self.marked.min(self.acked) / 2).max(min_window * mss));
+            let marked = if halve { self.acked } else { self.marked.min(self.acked) };
+            self.limit = Some((self.acked - marked / 2).max(min_window * mss));
         } else {
             self.limit = self.limit.map(|limit| limit.saturating_add(mss)).filter(|&limit| limit < offered);
         }
@@ -61,7 +62,7 @@ mod tests {
         let mut round = |unmarked, marked| {
             throttle.handle_ack(unmarked, false, 20_000);
             throttle.handle_ack(marked, marked > 0, 20_000);
-            throttle.handle_round(1_000, 1, 64_000);
+            throttle.handle_round(1_000, 1, 64_000, false);
             throttle.limit(20_000, 1_000, INITIAL)
         };
         assert_eq!(round(10_000, 0), 22_000, "no mark: as far as slow start may need it");
@@ -72,12 +73,21 @@ mod tests {
     }
 
     #[test]
+    fn marks_halve_the_window_where_they_are_told_to() {
+        let mut throttle = Throttle::default();
+        throttle.handle_ack(6_000, false, 20_000);
+        throttle.handle_ack(4_000, true, 20_000);
+        throttle.handle_round(1_000, 1, 64_000, true);
+        assert_eq!(throttle.limit(20_000, 1_000, INITIAL), 5_000);
+    }
+
+    #[test]
     fn the_first_mark_stops_growth_at_once() {
         let mut throttle = Throttle::default();
         throttle.handle_ack(1_000, true, 19_000);
         assert_eq!(throttle.limit(19_000, 1_000, INITIAL), 20_000);
-        throttle.handle_round(1_000, 1, 700);
-        throttle.handle_round(1_000, 1, 700);
+        throttle.handle_round(1_000, 1, 700, false);
+        throttle.handle_round(1_000, 1, 700, false);
         assert_eq!(
             throttle.limit(19_000, 1_000, INITIAL),
             21_000,
@@ -90,7 +100,7 @@ mod tests {
         let mut throttle = Throttle::default();
         assert_eq!(throttle.limit(0, 0, INITIAL), INITIAL, "a connection that begins");
         throttle.handle_ack(9_000, false, 0);
-        throttle.handle_round(1_000, 1, 64_000);
+        throttle.handle_round(1_000, 1, 64_000, false);
         assert_eq!(throttle.limit(0, 0, INITIAL), 18_000, "after a pause, what was needed before");
         assert_eq!(throttle.limit(30_000, 2_000, INITIAL), 34_000, "slow start");
     }

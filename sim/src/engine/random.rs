@@ -23,6 +23,8 @@ pub enum Purpose {
     Workload = 6,
     /// Random decisions of queue disciplines.
     Queue = 7,
+    /// How far hosts are away.
+    Distance = 8,
 }
 
 /// One stream of random numbers.

@@ -11,7 +11,7 @@ use ackgate_control::units::{Rate, Span};
 use super::channel::{Channel, ChannelConfig};
 use super::discipline::Queueing;
 use super::packet::{NIL, Side};
-use crate::engine::Random;
+use crate::engine::{Purpose, Random};
 use crate::observer::{Interface, InterfaceKind};
 use crate::scenario::{Destination, Framing, Group, Scenario, Topology};
 
@@ -366,6 +366,11 @@ fn place_hosts(scenario: &Scenario, switches: &Switches) -> (Vec<Host>, Vec<Pair
         }));
     }
     let receiving = u32::try_from(hosts.len()).expect("fewer than 2^32 hosts");
+    let spread = scenario.host.rtt_spread;
+    let mut random = Random::new(scenario.seed, Purpose::Distance);
+    let mut own_rtt = |given: Option<Span>| {
+        if spread == Span::ZERO { given } else { Some(given.unwrap_or(network.rtt) + Span(random.up_to(spread.0))) }
+    };
     let mut pairs = Vec::new();
     let mut main = 0u32..;
     for ((number, party), beside) in (0u16..).zip(&parties).zip(beside) {
@@ -381,7 +386,7 @@ fn place_hosts(scenario: &Scenario, switches: &Switches) -> (Vec<Host>, Vec<Pair
                 name: format!("{name}{dot}{n}"),
                 switch: sender_switch(n),
                 rate: party.rate(network),
-                rtt: party.group.and_then(|group: &Group| group.rtt),
+                rtt: own_rtt(party.group.and_then(|group: &Group| group.rtt)),
                 jitter: party.jitter(&scenario.host),
             });
         }

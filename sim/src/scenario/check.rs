@@ -316,6 +316,7 @@ fn host(scenario: &Scenario) -> Checked {
     span("host.delay", host.delay)?;
     span("host.jitter", host.jitter)?;
     span("host.timer_jitter", host.timer_jitter)?;
+    span("host.rtt_spread", host.rtt_spread)?;
     span("host.burst_time", host.burst_time)?;
     host.tso.map_or(Ok(()), |segments| whole("host.tso", segments))?;
     if host.gro && host.tso.is_none() {

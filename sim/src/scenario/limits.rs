@@ -66,6 +66,7 @@ const RANGES: &[(&str, Range)] = &[
     ("host.delay", SECOND),
     ("host.jitter", SECOND),
     ("host.timer_jitter", SECOND),
+    ("host.rtt_spread", SECOND),
     ("host.nic_queue", QUEUE),
     // Linux: 64 KiB, or 17 fragments of 32 KiB.
     ("host.tso", Whole(1, 400)),

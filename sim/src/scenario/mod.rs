@@ -33,7 +33,7 @@ pub use error::{Place, ScenarioError};
 pub use group::{DelayedAck, Group, Party};
 pub use scheme::{Dctcp, FixedWindow, HeaderField, Hwatch, Ictcp, M21, Pac, RttSource, Scheme, Shaper};
 pub use switch::{Capacity, Discipline, Ecn, Red, Switch};
-pub use tcp::{CongestionControl, EcnMode, RtoEstimator, Spurious, Tcp};
+pub use tcp::{CongestionControl, EcnMode, RtoEstimator, RtoRandomizes, Spurious, Tcp};
 pub use topology::{Core, Dumbbell, Framing, LeafSpine, Network, Topology, Tree, TreeSwitch};
 pub use traffic_file::parse as parse_traffic;
 pub use workload::{Arrival, Connections, Destination, Direction, Epochs, Long, OnOff, Per, Rounds, Trace, Workload};
@@ -185,6 +185,9 @@ pub struct Host {
     /// Upper end of a uniformly random lateness of every TCP timer, as of a busy kernel (Vasudevan §4: 20 us).
     #[serde(deserialize_with = "human::span")]
     pub timer_jitter: Span,
+    /// Upper end of a uniformly random addition to the base round-trip time of each sending host, drawn once in a run.
+    #[serde(deserialize_with = "human::span")]
+    pub rtt_spread: Span,
     /// Transmit queue of the host's interface. A sender's own bursts wait in it.
     pub nic_queue: Capacity,
     /// Segments that leave TCP as one burst at most, as segmentation offload (TSO) has it; each by itself when absent.
@@ -205,6 +208,7 @@ impl Default for Host {
             delay: Span::ZERO,
             jitter: Span::ZERO,
             timer_jitter: Span::ZERO,
+            rtt_spread: Span::ZERO,
             nic_queue: Capacity::Unlimited,
             tso: None,
             gro: false,

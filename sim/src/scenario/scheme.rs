@@ -216,11 +216,20 @@ pub struct M21 {
     pub flows: u32,
     /// Which header carries the number of senders.
     pub field: HeaderField,
+    /// Whether a window that is above a new cap is cut to it at once; else it only does not grow.
+    pub cut: bool,
 }
 
 impl Default for M21 {
     fn default() -> Self {
-        Self { buffer: None, header: 42, expiry: Some(Span::secs(1)), flows: 65_536, field: HeaderField::Tcp }
+        Self {
+            buffer: None,
+            header: 42,
+            expiry: Some(Span::secs(1)),
+            flows: 65_536,
+            field: HeaderField::Tcp,
+            cut: true,
+        }
     }
 }
 
@@ -259,6 +268,8 @@ pub struct Hwatch {
     pub max_hold: Span,
     /// Least window in segments.
     pub min_window: u32,
+    /// Whether a round with marks halves a long flow's window; else only half of what was marked is taken off it.
+    pub halve: bool,
 }
 
 impl Default for Hwatch {
@@ -271,6 +282,7 @@ impl Default for Hwatch {
             spread: None,
             max_hold: Span::millis(100),
             min_window: 1,
+            halve: false,
         }
     }
 }

@@ -51,6 +51,8 @@ pub struct Tcp {
     pub backoff_until_sample: bool,
     /// Each timeout is lengthened by up to this fraction of itself, uniformly at random (Vasudevan §5: 0.5).
     pub rto_randomize: f64,
+    /// Which timeouts that lengthens, and of what it is a fraction.
+    pub rto_randomizes: RtoRandomizes,
     /// Selective acknowledgement (RFC 2018, RFC 6675).
     pub sack: bool,
     /// Whether a receiver reports what it got twice (D-SACK, RFC 2883), by which a sender finds out that all it sent again
@@ -129,6 +131,7 @@ impl Default for Tcp {
             rto_backoff_max: 64,
             backoff_until_sample: false,
             rto_randomize: 0.0,
+            rto_randomizes: RtoRandomizes::Each,
             sack: false,
             dsack: false,
             limited_transmit: false,
@@ -178,6 +181,19 @@ pub enum CongestionControl {
     Cubic,
     /// DCTCP (RFC 8257).
     Dctcp,
+}
+
+/// Where the random part of a timeout enters.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RtoRandomizes {
+    /// Each timeout, after back-off.
+    #[default]
+    Each,
+    /// A timeout that has not backed off.
+    First,
+    /// Each timeout, by a fraction of what it was before back-off.
+    Base,
 }
 
 /// Estimate of how much the round-trip time varies.

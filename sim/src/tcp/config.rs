@@ -1,12 +1,12 @@
 //! TCP settings in the units that endpoints count in: bytes and picoseconds.
 
 use ackgate_control::m21;
-use ackgate_control::rto::{Coarse, Estimator, RtoConfig};
+use ackgate_control::rto::{Coarse, Estimator, RtoConfig, Spreads};
 use ackgate_control::spurious::Method;
 
 use super::sack::Losses;
 use crate::engine::Ps;
-use crate::scenario::{CongestionControl, EcnMode, RtoEstimator, Scenario, Scheme, Spurious, Tcp};
+use crate::scenario::{CongestionControl, EcnMode, RtoEstimator, RtoRandomizes, Scenario, Scheme, Spurious, Tcp};
 use crate::settings;
 
 /// Settings of the endpoints of one group of connections.
@@ -84,6 +84,8 @@ pub struct TcpConfig {
     pub field: u8,
     /// M21TCP-A's cap.
     pub cap: Option<m21::Cap>,
+    /// Whether a window above that is cut to it, and not only kept from growing.
+    pub cap_cuts: bool,
 }
 
 impl TcpConfig {
@@ -116,6 +118,11 @@ impl TcpConfig {
                 granularity: tcp.rto_granularity,
                 max_doublings: u8::try_from(tcp.rto_backoff_max.max(1).ilog2()).unwrap_or(6),
                 spread: fixed(tcp.rto_randomize),
+                spreads: match tcp.rto_randomizes {
+                    RtoRandomizes::Each => Spreads::Each,
+                    RtoRandomizes::First => Spreads::First,
+                    RtoRandomizes::Base => Spreads::Base,
+                },
                 variance_floor: tcp.rto_variance_floor,
                 estimator: match tcp.rto_estimator {
                     RtoEstimator::Rfc6298 => Estimator::Rfc6298,
@@ -161,6 +168,7 @@ impl TcpConfig {
             full_header: header.saturating_add(if tcp.timestamps { 32 } else { 20 }),
             field: u8::try_from(field).unwrap_or(u8::MAX),
             cap,
+            cap_cuts: scenario.m21.cut,
         }
     }
 }

@@ -99,7 +99,7 @@ impl Endpoint {
             if packet.is_stamped() {
                 self.receiver.aside.echo.handle_packet(packet.senders);
             } else {
-                self.sender.handle_number(packet.senders);
+                self.sender.handle_number(packet.senders, config);
             }
         }
         if self.state != State::Established && !self.handle_handshake(now, packet, config, random, &mut arrived) {

@@ -135,6 +135,8 @@ pub struct Sender {
     pub(in crate::tcp) tail_at: Ps,
     /// M21TCP-A's cap, and whose turn it is when that is below a segment.
     cap: Option<m21::Cap>,
+    /// The window as the last ACK came, where a cap does not cut it.
+    kept: u32,
     turns: m21::Turns,
     /// The last tail loss probe, and what recovery may send, with RACK.
     tail: Tail,
@@ -187,6 +189,7 @@ impl Sender {
             counters: Counters::default(),
             board: config.sack.then(|| Box::new(Scoreboard::new(config.losses))),
             cap: config.cap,
+            kept: 0,
             turns: m21::Turns::default(),
             turn_at: Ps::NEVER,
             tail_at: Ps::NEVER,

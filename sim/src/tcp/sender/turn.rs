@@ -9,9 +9,10 @@ use crate::tcp::config::TcpConfig;
 impl Sender {
     /// M21TCP-A: an ACK echoes how many senders there are.
     #[inline]
-    pub(in crate::tcp) fn handle_number(&mut self, senders: u32) {
+    pub(in crate::tcp) fn handle_number(&mut self, senders: u32, config: &TcpConfig) {
         if let Some(cap) = &mut self.cap {
             cap.handle_ack(senders);
+            self.kept = if config.cap_cuts { 0 } else { self.window.cwnd };
         }
     }
 
@@ -19,7 +20,8 @@ impl Sender {
         self.cap.map_or(Allowance::Unlimited, |cap| cap.allowance(config.mss))
     }
 
-    /// M21TCP-A Eq. 2: the congestion window is the smaller of its own and the cap.
+    /// M21TCP-A Eq. 2: the congestion window is the smaller of its own and the cap; or of its own and what it was, where that is
+    /// more and is not cut.
     #[inline(never)]
     pub(super) fn cap_window(&mut self, config: &TcpConfig) {
         let cap = match self.allowance(config) {
@@ -27,7 +29,7 @@ impl Sender {
             Allowance::Window(bytes) => bytes.max(config.mss),
             Allowance::Every(_) => config.mss,
         };
-        self.window.cwnd = self.window.cwnd.min(cap);
+        self.window.cwnd = self.window.cwnd.min(cap.max(self.kept));
     }
 
     /// Whether it is this sender's turn to send one segment of new data; else it has been noted when.
