@@ -41,6 +41,13 @@ pub(crate) struct New {
     /// With --headlines, judges again under each other reading of what the papers leave open. Takes hours.
     #[arg(long, requires = "headlines", conflicts_with = "quick")]
     alternatives: bool,
+    /// With --headlines, runs what shows why headlines did not come out: the experiments of the named ones, or all.
+    #[arg(long, requires = "headlines", conflicts_with = "quick")]
+    experiments: bool,
+    /// With --headlines, one of the alternatives or experiments by its name in the report's tables, such as M21/6.
+    /// Several are separated by commas.
+    #[arg(long, value_name = "NAME", value_delimiter = ',', requires = "headlines", conflicts_with = "quick")]
+    reading: Vec<String>,
     /// With --headlines, runs nothing: judges what DIR has. What was not run has no verdict.
     #[arg(long, requires = "headlines", conflicts_with_all = ["quick", "on"])]
     judge: bool,

@@ -5,8 +5,9 @@ use std::collections::BTreeSet;
 
 use ackgate_papers::headlines::board::Board;
 use ackgate_papers::headlines::book::Book;
+use ackgate_papers::headlines::reading::Readings;
 use ackgate_papers::headlines::report::{self, Circumstances};
-use ackgate_papers::headlines::run::{Options, Outcomes, run};
+use ackgate_papers::headlines::run::{Judged, Options, Outcomes, run};
 use ackgate_papers::headlines::verdict::Verdict;
 use ackgate_papers::headlines::witness::Witnesses;
 use ackgate_sim::scenario::Workload;
@@ -88,7 +89,23 @@ open = "buffer"
 primary = "96 KB"
 also = "endless"
 set = ["switch.buffer=unlimited"]
+[[experiment]]
+open = "senders"
+primary = "64 at most"
+also = "4 at most"
+shows = ["PAC-H2"]
+says = "It takes many."
+x = "2,3,4"
 "#;
+
+fn every() -> Readings {
+    Readings { alternatives: true, experiments: true, named: Vec::new() }
+}
+
+/// Verdicts under alternatives and in experiments, by their number.
+fn otherwise(judged: &Judged) -> Vec<(usize, Verdict)> {
+    judged.otherwise.iter().map(|(i, judgement)| (*i, judgement.verdict)).collect()
+}
 
 fn how() -> Circumstances {
     Circumstances { command: "again".into(), build: "test".into(), seconds: 1.0, memory: 0 }
@@ -101,7 +118,7 @@ fn a_book_from_file_to_report() {
         out: folder.path().to_owned(),
         jobs: 0,
         quick: false,
-        alternatives: true,
+        readings: every(),
         only_judge: false,
         ids: Vec::new(),
         build: "test".into(),
@@ -115,15 +132,26 @@ fn a_book_from_file_to_report() {
         .collect();
     assert_eq!(verdicts, [Verdict::Reproduced, Verdict::Not]);
     assert_eq!(
-        outcomes.papers[0].judged[1].otherwise,
-        [(0, Verdict::DirectionOnly)],
+        otherwise(&outcomes.papers[0].judged[1]),
+        [(0, Verdict::DirectionOnly), (1, Verdict::DirectionOnly)],
         "nothing is lost without a bound"
     );
 
     let how = how();
     let page = report::page(&outcomes, &[], &how);
     assert!(page.contains("a &lt;small&gt; star") && page.contains("href=\"#PAC-H2\"") && page.contains("<svg"));
-    assert!(report::markdown(&outcomes, &[], &how).contains("depends on buffer: endless (direction only)"));
+    let markdown = report::markdown(&outcomes, &[], &how);
+    assert!(
+        markdown.contains("; depends on buffer: endless (direction only) |"),
+        "no experiment is among them: {markdown}"
+    );
+    assert!(
+        markdown.contains("| PAC/1 | buffer | 96 KB | endless | PAC-H1: not; PAC-H2: direction only |"),
+        "{markdown}"
+    );
+    let experiment = "  - PAC/2, senders: 4 at most instead of 64 at most: **direction only**. (a)";
+    assert!(markdown.contains(experiment) && markdown.contains(". It takes many.\n"), "{markdown}");
+    assert!(page.contains("4 at most instead of 64 at most") && page.contains("id=\"readings\""));
     let json: serde_json::Value = serde_json::from_str(&report::json(&outcomes, &how)).expect("it is JSON");
     assert_eq!(json["counts"]["reproduced"], 1);
     assert_eq!(json["headlines"][0]["parts"][0]["findings"][0]["seeds"], 10);
@@ -143,7 +171,7 @@ fn what_is_lacking_comes_in_stages_and_is_what_a_run_adds() {
         out: folder.path().to_owned(),
         jobs: 0,
         quick,
-        alternatives: false,
+        readings: Readings::default(),
         only_judge: false,
         ids: vec!["pac-h1".into()],
         build: "test".into(),
@@ -178,7 +206,7 @@ fn judged_only(folder: &std::path::Path) -> Outcomes {
         out: folder.to_owned(),
         jobs: 0,
         quick: false,
-        alternatives: true,
+        readings: every(),
         only_judge: true,
         ids: Vec::new(),
         build: "test".into(),
@@ -186,6 +214,83 @@ fn judged_only(folder: &std::path::Path) -> Outcomes {
     let book = vec![Book::parse("small.toml", SMALL).unwrap_or_else(|error| panic!("{error}"))];
     run(book, &options, &|what, _, _| panic!("{what} is run")).unwrap_or_else(|error| panic!("{error}"))
 }
+
+#[test]
+fn one_reading_is_run_by_its_name_and_only_where_rules_look() {
+    let folder = tempfile::tempdir().expect("there is room");
+    let options = |named: &str| Options {
+        out: folder.path().to_owned(),
+        jobs: 0,
+        quick: false,
+        readings: Readings { named: vec![named.into()], ..Readings::default() },
+        only_judge: false,
+        ids: vec!["PAC-H2".into()],
+        build: "test".into(),
+    };
+    let lines = || std::fs::read_to_string(folder.path().join("runs.jsonl")).map_or(0, |text| text.lines().count());
+    let text = format!(
+        "{SMALL}[[alternative]]\nopen = \"volume\"\nprimary = \"16 KB\"\nalso = \"8 KB\"\nset = [\"workload.volume=8KB\"]\n"
+    )
+    .replacen("no_collapse = \"star.none\", at = \"2..64\"", "of = \"G(star.none, 4)\", accepted = \"> 1\"", 1)
+    .replacen("of = \"onset(G, star.none)\", accepted = \"> 64\"", "of = \"G(star.none, 4)\", accepted = \"> 1\"", 1);
+    let book = || vec![Book::parse("small.toml", &text).unwrap_or_else(|error| panic!("{error}"))];
+    let told = run(book(), &options("PAC/9"), &|_, _, _| {}).map_or_else(|error| error.to_string(), |_| "run".into());
+    assert!(told.contains("no reading `PAC/9`"), "{told}");
+    let outcomes = run(book(), &options("pac/2"), &|_, _, _| {}).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(otherwise(&outcomes.papers[0].judged[0]), [(1, Verdict::Reproduced)]);
+    assert_eq!(lines(), 30 + 10, "the rules look at one point");
+    let page = report::markdown(&outcomes, &[], &how());
+    assert!(page.contains("| PAC/1 | buffer | 96 KB | endless | not run |"), "{page}");
+}
+
+#[test]
+fn what_is_counted_beside_the_simulators_own_figures() {
+    let text = |set: &str, watch: &str| {
+        format!(
+            "paper = \"pac\"\n[define]\n[setting.a]\ntitle = \"t\"\nx = {{ keys = [\"senders\"], values = \"4\", label = \"s\" }}\n\
+             curves = [{{ name = \"b\", label = \"b\" }}]\nwatch = [\"{watch}\"]\n[setting.a.scenario]\nrounds = 3\n{set}\n\
+             [[headline]]\nid = \"X\"\nwhere = \"w\"\nclaim = \"c\"\npaper = \"p\"\n\
+             part = [{{ name = \"a\", of = \"{}(a.b, 4) / {}(a.b, 4)\", accepted = \"> 0\" }}]\n\
+             direction = [{{ of = \"1\", accepted = \"> 0\" }}]\n",
+            QUANTITIES.iter().find(|(name, ..)| *name == watch).map_or("", |(_, counted, _)| counted),
+            QUANTITIES.iter().find(|(name, ..)| *name == watch).map_or("", |(.., known)| known),
+        )
+    };
+    // What is counted, over the simulator's own figure.
+    let ratio = |set: &str, watch: &str| {
+        let folder = tempfile::tempdir().expect("there is room");
+        let options = Options {
+            out: folder.path().to_owned(),
+            jobs: 0,
+            quick: false,
+            readings: Readings::default(),
+            only_judge: false,
+            ids: Vec::new(),
+            build: "test".into(),
+        };
+        let book = Book::parse("x.toml", &text(set, watch)).unwrap_or_else(|error| panic!("{error}"));
+        let outcomes = run(vec![book], &options, &|_, _, _| {}).unwrap_or_else(|error| panic!("{error}"));
+        let judgement = outcomes.papers[0].judged[0].judgement.clone().expect("it is judged");
+        judgement.parts[0].findings[0].measured.value
+    };
+    let rounds = "workload = { volume = \"16KB\", connections = \"fresh\", start_jitter = 0 }\nnetwork.rtt = \"1ms\"";
+    // 64 KB at 1 Gb/s take half a millisecond: a handshake of one is much of it.
+    let data = ratio(rounds, "data_rounds");
+    assert!((1.2..2.0).contains(&data), "{data}");
+    let probed = "scheme = \"hwatch\"\nhwatch.probe_span = \"5ms\"\nworkload = { kind = \"epochs\", epochs = 3 }";
+    let wire = ratio(probed, "wire_flows");
+    assert!((0.02..0.5).contains(&wire), "5 ms of probes are not counted: {wire}");
+    // A receiver sees the time from its ACK to the data, a sender that from data to ACK.
+    let receiver = ratio(&format!("{rounds}\ntcp.timestamps = true"), "receiver_rtt");
+    assert!((0.8..1.3).contains(&receiver), "{receiver}");
+}
+
+/// Something to be counted, what it is called, and the figure of the simulator's that is nearest.
+const QUANTITIES: [(&str, &str, &str); 3] = [
+    ("data_rounds", "data_round_goodput_mbps", "round_goodput_mbps"),
+    ("wire_flows", "wire_flow_ms_mean", "flow_ms_mean"),
+    ("receiver_rtt", "receiver_rtt_us_p50", "rtt_us_p50"),
+];
 
 #[test]
 fn what_is_only_judged_is_not_run() {

@@ -10,6 +10,7 @@ use std::time::Instant;
 use ackgate_papers::headlines::board::Board;
 use ackgate_papers::headlines::book::Book;
 use ackgate_papers::headlines::log;
+use ackgate_papers::headlines::reading::Readings;
 use ackgate_papers::headlines::report::{self, Circumstances};
 use ackgate_papers::headlines::run::{self, HeadlineError, Options};
 use ackgate_papers::headlines::witness::Witnesses;
@@ -63,7 +64,9 @@ pub(super) fn collect(args: &Collect, folder: &Folder) -> anyhow::Result<()> {
 
 fn refused(error: HeadlineError) -> anyhow::Error {
     match error {
-        HeadlineError::Unknown { .. } | HeadlineError::Witness { .. } => Refused(error.into()).into(),
+        HeadlineError::Unknown { .. } | HeadlineError::NoReading { .. } | HeadlineError::Witness { .. } => {
+            Refused(error.into()).into()
+        }
         HeadlineError::Tasks(error) => error.into(),
         other => other.into(),
     }
@@ -75,7 +78,11 @@ impl New {
             out: self.out.clone().unwrap_or_default(),
             jobs: self.jobs,
             quick: self.quick,
-            alternatives: self.alternatives,
+            readings: Readings {
+                alternatives: self.alternatives,
+                experiments: self.experiments,
+                named: self.reading.clone(),
+            },
             only_judge: self.judge,
             ids: self.ids.clone(),
             build: build()?,
@@ -134,7 +141,10 @@ fn command(options: &Options, out: &str) -> String {
     let mut words = vec!["ackgate reproduce --headlines".to_owned()];
     words.extend(options.ids.iter().cloned());
     words.extend(options.quick.then(|| "--quick".to_owned()));
-    words.extend(options.alternatives.then(|| "--alternatives".to_owned()));
+    let readings = &options.readings;
+    words.extend(readings.alternatives.then(|| "--alternatives".to_owned()));
+    words.extend(readings.experiments.then(|| "--experiments".to_owned()));
+    words.extend((!readings.named.is_empty()).then(|| format!("--reading {}", readings.named.join(","))));
     words.extend(options.only_judge.then(|| "--judge".to_owned()));
     words.extend(["--out".to_owned(), out.to_owned()]);
     words.join(" ")

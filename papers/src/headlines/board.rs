@@ -13,12 +13,12 @@ use serde_json::Value;
 
 use super::book::{Book, Headline, Place};
 use super::figures::{Cell, Row};
+use super::reading::Readings;
 use super::run::{
-    Chosen, HeadlineError, Options, SEEDS, Wanted, alternatives, choose, curves, every, figures, is_concerned, more,
-    open, simulate,
+    Chosen, HeadlineError, Options, SEEDS, Wanted, choose, curves, every, figures, more, open, simulate, some,
 };
 use super::store::Store;
-use super::verdict::straddling;
+use super::verdict::{needed, straddling};
 
 /// One stage of the runs.
 #[derive(Clone, Debug)]
@@ -34,7 +34,7 @@ pub struct Board {
 struct Asked {
     ids: Vec<String>,
     quick: bool,
-    alternatives: bool,
+    readings: Readings,
     lacking: Vec<Lacking>,
 }
 
@@ -60,8 +60,8 @@ impl Board {
     /// When a headline is unknown, a scenario is refused, or the runs that are there cannot be read.
     pub fn next(books: &[Book], options: &Options) -> Result<Self, HeadlineError> {
         let store = open(books, options)?;
-        let Options { ids, quick, alternatives, .. } = options.clone();
-        let asked = Asked { ids, quick, alternatives, lacking: lacking(books, options, &store)? };
+        let Options { ids, quick, readings, .. } = options.clone();
+        let asked = Asked { ids, quick, readings, lacking: lacking(books, options, &store)? };
         Self::of(books, asked).map_err(HeadlineError::Tasks)
     }
 
@@ -99,8 +99,8 @@ impl Board {
     /// What was asked for, with results in `out`; `build` identifies the program.
     #[must_use]
     pub fn options(&self, out: PathBuf, build: String) -> Options {
-        let Asked { ids, quick, alternatives, .. } = self.asked.clone();
-        Options { out, jobs: 0, quick, alternatives, only_judge: false, ids, build }
+        let Asked { ids, quick, readings, .. } = self.asked.clone();
+        Options { out, jobs: 0, quick, readings, only_judge: false, ids, build }
     }
 
     /// All runs, in their order.
@@ -204,13 +204,15 @@ fn lacking(books: &[Book], options: &Options, store: &Store) -> Result<Vec<Lacki
             let cells: BTreeSet<Cell> = headlines.iter().flat_map(|headline| straddling(headline, &figures)).collect();
             add(None, more(&places, &cells));
         }
-        if options.alternatives {
-            let judged: Vec<&Headline> =
-                headlines.iter().zip(given).filter(|(_, given)| *given).map(|(headline, _)| headline).collect();
-            for (number, other) in alternatives(book) {
-                let concerned = judged.iter().copied().filter(|headline| is_concerned(headline, other));
-                add(Some(number), every(&curves(book, concerned, Some(other))?, SEEDS));
-            }
+        let judged: Vec<&Headline> =
+            headlines.iter().zip(given).filter(|(_, given)| *given).map(|(headline, _)| headline).collect();
+        for (number, other) in options.readings.of(book) {
+            let concerned: Vec<&Headline> =
+                judged.iter().copied().filter(|headline| other.concerns(headline)).collect();
+            let figures = figures(store, book, &places);
+            let cells: BTreeSet<Cell> = concerned.iter().flat_map(|headline| needed(headline, &figures)).collect();
+            let places = curves(book, concerned.into_iter(), Some(other))?;
+            add(Some(number), some(&places, &cells));
         }
     }
     Ok(all)

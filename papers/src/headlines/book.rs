@@ -10,6 +10,7 @@ use serde::de::IgnoredAny;
 use super::figures::Metric;
 use super::formula::Formula;
 use super::probe::Watch;
+pub use super::reading::Alternative;
 use super::rule::{Rule, Text};
 use crate::experiment::{Paper, Scale, quantity};
 use crate::hosts::Hosts;
@@ -31,8 +32,10 @@ pub struct Book {
     pub settings: Vec<Setting>,
     /// What is judged.
     pub headlines: Vec<Headline>,
-    /// What could have been set otherwise.
+    /// What could have been set otherwise; experiments behind the readings that the paper leaves open.
     pub alternatives: Vec<Alternative>,
+    /// What other simulators were not given to run, and why.
+    pub elsewhere: Vec<String>,
     /// Names of quantities.
     pub define: HashMap<String, Metric>,
     /// The file that all this stands in, and its text.
@@ -44,11 +47,15 @@ pub struct Book {
 #[serde(deny_unknown_fields)]
 struct File {
     paper: Paper,
+    #[serde(default)]
+    elsewhere: Vec<String>,
     define: BTreeMap<String, String>,
     setting: BTreeMap<String, SettingText>,
     headline: Vec<HeadlineText>,
     #[serde(default)]
     alternative: Vec<Alternative>,
+    #[serde(default)]
+    experiment: Vec<Alternative>,
 }
 
 #[derive(Deserialize)]
@@ -197,33 +204,6 @@ pub struct Headline {
     pub note: String,
 }
 
-/// Another reading of what a paper leaves open.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Alternative {
-    /// What is open.
-    pub open: String,
-    /// The primary reading.
-    pub primary: String,
-    /// This one.
-    pub also: String,
-    /// Settings that it changes; all when empty.
-    #[serde(default)]
-    pub settings: Vec<String>,
-    /// Curves that it changes, by their names in the settings; all when empty.
-    #[serde(default)]
-    pub curves: Vec<String>,
-    /// Changes to the scenario.
-    #[serde(default)]
-    pub set: Vec<String>,
-    /// Changes to what names of quantities mean.
-    #[serde(default)]
-    pub define: BTreeMap<String, String>,
-    /// Why it is not run; empty when it is.
-    #[serde(default)]
-    pub not_run: String,
-}
-
 /// One point of a curve: the scenario without its seed.
 #[derive(Clone, Debug)]
 pub struct Place {
@@ -250,22 +230,37 @@ impl Book {
     /// When something in it is wrong: says file, line and key.
     pub fn parse(file: &str, text: &str) -> Result<Self, ScenarioError> {
         let document = Document::parse(file, text)?;
-        let File { paper, define, setting, headline, alternative } = document.read_as()?;
+        let File { paper, elsewhere, define, setting, headline, alternative, experiment } = document.read_as()?;
         let settings = setting.into_iter().map(|(name, text)| {
             let SettingText { title, hosts, x, curves, watch, slow, _scenario: _ } = text;
             Setting { name, title, hosts, x, curves, watch, slow }
         });
         let define = define.iter().map(|(name, text)| (name.clone(), Metric::parse(text))).collect();
         let (settings, headlines) = (settings.collect(), Vec::new());
+        let readings = alternative.len();
+        let alternatives = alternative.into_iter().chain(experiment).collect();
         let mut book =
-            Self { paper, settings, headlines, alternatives: alternative, define, document, text: text.to_owned() };
+            Self { paper, settings, headlines, alternatives, elsewhere, define, document, text: text.to_owned() };
         for (i, text) in headline.into_iter().enumerate() {
             let key = format!("headline.{i}");
             let headline = book.headline(text);
             let wrong = |problem: String| ScenarioError::new(book.document.place_of(&key), &key, problem);
             book.headlines.push(headline.map_err(wrong)?);
         }
+        let ids: Vec<&str> = book.headlines.iter().map(|headline| headline.id.as_str()).collect();
+        for (i, other) in book.alternatives.iter().enumerate() {
+            let key = i.checked_sub(readings).map_or_else(|| format!("alternative.{i}"), |i| format!("experiment.{i}"));
+            let wrong = |problem: String| ScenarioError::new(book.document.place_of(&key), &key, problem);
+            other.check(i >= readings, &ids).map_err(wrong)?;
+        }
         Ok(book)
+    }
+
+    /// The name of an alternative or experiment, by its number from 0.
+    #[must_use]
+    pub fn reading(&self, number: usize) -> String {
+        let paper = self.headlines.first().and_then(|headline| headline.id.split('-').next()).unwrap_or_default();
+        format!("{paper}/{}", number + 1)
     }
 
     /// A setting as its file has it.
@@ -361,31 +356,31 @@ impl Book {
         for change in curve.set.iter().chain(otherwise) {
             base.set(&Assignment::parse("change", change)?)?;
         }
-        let vary = Vary::parse(&format!("x={}", setting.x.values)).map_err(|error| at(error.to_string()))?;
+        let axis = |values: &str| Vary::parse(&format!("x={values}")).map_err(|error| at(error.to_string()));
+        let vary = axis(&setting.x.values)?;
+        // What is run at each x: the x itself, unless an alternative says otherwise.
+        let run = other.map(|other| other.x.as_str()).filter(|values| !values.is_empty()).map(axis).transpose()?;
+        let run = run.unwrap_or_else(|| vary.clone());
+        if run.values.len() != vary.values.len() {
+            return Err(at(format!("{} other values for {} x", run.values.len(), vary.values.len())));
+        }
+        let watch: Vec<Watch> =
+            setting.watch.iter().chain(other.iter().flat_map(|other| &other.watch)).copied().collect();
         let mut places = Vec::new();
-        for value in &vary.values {
+        for (value, instead) in vary.values.iter().zip(&run.values) {
             let x = quantity(value, &setting.x.unit).map_err(at)?;
             let mut changed = base.clone();
             for key in &setting.x.keys {
-                changed.set(&Assignment { option: "x", key: key.clone(), value: value.clone() })?;
+                changed.set(&Assignment { option: "x", key: key.clone(), value: instead.clone() })?;
             }
             let plan = Plan::new(&changed, &[], 1).map_err(|error| match error {
                 SweepError::Scenario(error) => error,
                 other => at(other.to_string()),
             })?;
             let first = plan.points.into_iter().next().expect("a plan without varied keys has one point");
-            places.push(Place { x, first, watch: setting.watch.clone() });
+            places.push(Place { x, first, watch: watch.clone() });
         }
         Ok(places)
-    }
-}
-
-impl Alternative {
-    /// Whether it changes a curve.
-    #[must_use]
-    pub fn changes(&self, setting: &str, curve: &str) -> bool {
-        let among = |all: &[String], name: &str| all.is_empty() || all.iter().any(|known| known == name);
-        !self.set.is_empty() && among(&self.settings, setting) && among(&self.curves, curve)
     }
 }
 

@@ -24,14 +24,19 @@ pub enum Metric {
     Column(String),
     /// One column as a share of another, in percent, over all seeds together.
     Share(String, String),
+    /// Two columns together; the mean of the sums over the seeds.
+    Sum(String, String),
 }
 
 impl Metric {
-    /// `column` or `column / column`.
+    /// `column`, `column / column` or `column + column`.
     #[must_use]
     pub fn parse(text: &str) -> Self {
-        match text.split_once('/') {
-            Some((part, whole)) => Self::Share(part.trim().into(), whole.trim().into()),
+        if let Some((part, whole)) = text.split_once('/') {
+            return Self::Share(part.trim().into(), whole.trim().into());
+        }
+        match text.split_once('+') {
+            Some((one, other)) => Self::Sum(one.trim().into(), other.trim().into()),
             None => Self::Column(text.trim().into()),
         }
     }
@@ -194,6 +199,10 @@ impl Figures {
         };
         match self.metric(&call.metric) {
             Metric::Column(name) => Some(Interval::of_mean(&column(&name))),
+            Metric::Sum(one, other) => {
+                let sums: Vec<f64> = column(&one).iter().zip(column(&other)).map(|(a, b)| a + b).collect();
+                Some(Interval::of_mean(&sums))
+            }
             Metric::Share(part, whole) => {
                 let (hits, all): (f64, f64) = (column(&part).iter().sum(), column(&whole).iter().sum());
                 (hits == 0.0 || hits == all).then(|| Interval::of_share(hits, all))
@@ -311,6 +320,7 @@ impl<'a> Sample<'a> {
         match metric {
             Metric::Column(name) => sum(name) / count,
             Metric::Share(part, whole) => 100.0 * sum(part) / sum(whole),
+            Metric::Sum(one, other) => (sum(one) + sum(other)) / count,
         }
     }
 

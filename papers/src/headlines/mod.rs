@@ -10,6 +10,7 @@ pub mod figures;
 pub mod formula;
 pub mod log;
 pub mod probe;
+pub mod reading;
 pub mod report;
 pub mod rule;
 pub mod run;

@@ -32,6 +32,15 @@ pub enum Watch {
     /// `rto_armed`, `rto_1_to_3ms`, `rto_p50_us`: timeouts that the senders' RTT samples call for when nothing bounds
     /// them, and how many lie between 0.85 and 3.45 ms.
     Timers,
+    /// `data_round_goodput_mbps`: the mean over the rounds of their bytes over the time from the first segment of data to
+    /// the end.
+    DataRounds,
+    /// `wire_flow_ms_mean`: the mean time of the main workload's flows since their first SYN was on the wire: what a shim
+    /// did before that is not counted.
+    WireFlows,
+    /// `receiver_rtt_us_p50`, `receiver_rtt_us_p99`: age of the timestamps that data brings back to the receiver; needs
+    /// `tcp.timestamps`.
+    ReceiverRtt,
 }
 
 /// Sees a run and counts.
@@ -57,6 +66,15 @@ pub struct Probe {
     /// What each sender waits for (its end and when it left), and its estimate.
     timers: HashMap<u32, Timer>,
     armed: Vec<f64>,
+    /// When the first data of the present round left, and bytes of its flows; goodput of all rounds, and how many.
+    data: (Option<Time>, u64),
+    data_rounds: (f64, f64),
+    /// When the present flow's first SYN left, by the number of the main workload's sender; what each interface is.
+    syns: HashMap<u32, Time>,
+    senders_at: Vec<Option<u32>>,
+    wire_flows: (f64, f64),
+    receivers: Vec<bool>,
+    ages: Vec<f64>,
 }
 
 #[derive(Debug, Default)]
@@ -106,7 +124,46 @@ impl Probe {
         if self.wants(Watch::Timers) {
             self.timed();
         }
+        if self.wants(Watch::DataRounds) {
+            self.counts.insert("data_round_goodput_mbps".into(), self.data_rounds.0 / self.data_rounds.1);
+        }
+        if self.wants(Watch::WireFlows) {
+            self.counts.insert("wire_flow_ms_mean".into(), self.wire_flows.0 / self.wire_flows.1);
+        }
+        if self.wants(Watch::ReceiverRtt) {
+            self.ages.sort_by(f64::total_cmp);
+            for (name, percent) in [("receiver_rtt_us_p50", 50), ("receiver_rtt_us_p99", 99)] {
+                let age = self.ages.get(self.ages.len() * percent / 100).copied().unwrap_or(f64::NAN);
+                self.counts.insert(name.into(), age);
+            }
+        }
         self.counts
+    }
+
+    /// A segment of data, or a SYN, passes a host's interface.
+    fn see(&mut self, now: Time, at: Point, way: Way, packet: &Packet) {
+        let (segment, at) = (&packet.segment, at.0 as usize);
+        if let Some(sender) = self.senders_at.get(at).copied().flatten()
+            && way == Way::Out
+            && !packet.probe
+        {
+            if segment.payload > 0 {
+                self.data.0.get_or_insert(now);
+            }
+            if segment.flags.has(Flags::SYN) {
+                self.syns.entry(sender).or_insert(now);
+            }
+        }
+        if self.wants(Watch::ReceiverRtt)
+            && way == Way::In
+            && segment.payload > 0
+            && self.receivers.get(at).copied().unwrap_or(false)
+            && let Some((_, echo)) = segment.timestamps
+        {
+            #[expect(clippy::cast_possible_truncation, reason = "a timestamp wraps, as TCP's do")]
+            let clock = (now.0 / 1_000) as u32;
+            self.ages.push(f64::from(clock.wrapping_sub(echo)));
+        }
     }
 
     fn phases(&mut self) {
@@ -197,11 +254,22 @@ impl Observer for Probe {
         let sender =
             |interface: &Interface| interface.kind == InterfaceKind::Host && interface.name.starts_with("sender");
         self.hosts = interfaces.iter().map(sender).collect();
+        let number = |interface: &Interface| interface.name.strip_prefix("sender").and_then(|n| n.parse().ok());
+        self.senders_at = interfaces
+            .iter()
+            .map(|interface| number(interface).filter(|_| interface.kind == InterfaceKind::Host))
+            .collect();
+        let receiver =
+            |interface: &Interface| interface.kind == InterfaceKind::Host && interface.name.starts_with("receiver");
+        self.receivers = interfaces.iter().map(receiver).collect();
     }
 
     fn packet(&mut self, now: Time, at: Point, way: Way, packet: &Packet) {
         if self.wants(Watch::Timers) {
             self.time(now, at, way, packet);
+        }
+        if self.wants(Watch::DataRounds) || self.wants(Watch::WireFlows) || self.wants(Watch::ReceiverRtt) {
+            self.see(now, at, way, packet);
         }
         if self.wants(Watch::Phases) && Some(at) == self.bottleneck && way == Way::Out && !packet.retransmission {
             let second = usize::try_from(now.0 / 1_000_000_000).unwrap_or(usize::MAX);
@@ -233,6 +301,7 @@ impl Observer for Probe {
     }
 
     fn round_begins(&mut self, now: Time, _round: u32) {
+        self.data = (None, 0);
         self.calm_until(now);
         self.rounds += 1;
         self.lost = false;
@@ -240,6 +309,11 @@ impl Observer for Probe {
     }
 
     fn round_ends(&mut self, now: Time, _round: u32, took: Span) {
+        if let (Some(began), bytes) = self.data {
+            #[expect(clippy::cast_precision_loss, reason = "rounds have fewer than 2^53 bytes and last seconds")]
+            let mbps = bytes as f64 * 8e3 / now.since(began).0 as f64;
+            self.data_rounds = (self.data_rounds.0 + mbps, self.data_rounds.1 + 1.0);
+        }
         self.calm_until(now);
         self.rounds -= 1;
         if self.wants(Watch::ShortRounds) {
@@ -255,13 +329,20 @@ impl Observer for Probe {
         }
     }
 
-    fn flow_ends(&mut self, _now: Time, flow: &Flow) {
+    fn flow_ends(&mut self, now: Time, flow: &Flow) {
         self.last = flow.sender;
+        #[expect(clippy::cast_precision_loss, reason = "flows last seconds")]
+        let milliseconds = |span: Span| span.0 as f64 / 1e6;
+        if flow.background.is_none() {
+            self.data.1 += flow.bytes;
+            if let Some(left) = self.syns.remove(&flow.sender) {
+                self.wire_flows = (self.wire_flows.0 + milliseconds(now.since(left)), self.wire_flows.1 + 1.0);
+            }
+        }
         if !self.wants(Watch::Flows) {
             return;
         }
-        #[expect(clippy::cast_precision_loss, reason = "flows last seconds")]
-        let ms = flow.took.0 as f64 / 1e6;
+        let ms = milliseconds(flow.took);
         let group = flow.background.map_or(0, |group| group + 1);
         let sender = self.senders.entry((group, flow.sender)).or_default();
         *sender = (sender.0 + ms, sender.1 + 1.0);

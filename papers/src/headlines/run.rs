@@ -11,11 +11,12 @@ use ackgate_sim::output::flat;
 use ackgate_sim::scenario::ScenarioError;
 use ackgate_sim::sweep::{self, Point, SweepError};
 
-use super::book::{Alternative, Book, Headline, Place, payload_rate};
+use super::book::{Book, Headline, Place, payload_rate};
 use super::figures::{Cell, Curve, Figures, Metric, Row};
 use super::probe::{Probe, Watch};
+use super::reading::{Alternative, Readings};
 use super::store::Store;
-use super::verdict::{Judgement, Verdict, straddling};
+use super::verdict::{Judgement, needed, straddling};
 use super::witness::Testimony;
 
 /// Seeds of every point, and of those that a straddling interval rests on.
@@ -32,8 +33,8 @@ pub struct Options {
     pub jobs: usize,
     /// Whether slow settings and more seeds are left out.
     pub quick: bool,
-    /// Whether the alternatives to open settings are run, too.
-    pub alternatives: bool,
+    /// What is run beside the primary settings.
+    pub readings: Readings,
     /// Whether nothing is run: what the folder has is judged.
     pub only_judge: bool,
     /// Headlines by name; all when empty.
@@ -49,8 +50,8 @@ pub struct Judged {
     pub headline: Headline,
     /// What became of it; `None` where it was not run, as when a quick run leaves it out.
     pub judgement: Option<Judgement>,
-    /// Verdicts under alternatives, by their number in the book.
-    pub otherwise: Vec<(usize, Verdict)>,
+    /// What becomes of it under alternatives and in experiments, by their number in the book.
+    pub otherwise: Vec<(usize, Judgement)>,
     /// What the runs of other simulators come to.
     pub testimonies: Vec<Testimony>,
 }
@@ -90,6 +91,14 @@ pub enum HeadlineError {
         name: String,
         /// What there is.
         known: String,
+    },
+    /// There is no such alternative or experiment, or it cannot be run.
+    #[error(
+        "there is no reading `{name}` that can be run; such as M21/6, they stand in the tables of docs/reproduction.md"
+    )]
+    NoReading {
+        /// What was asked for.
+        name: String,
     },
     /// A simulation.
     #[error("{point}: {error}")]
@@ -176,6 +185,9 @@ pub(super) fn open(books: &[Book], options: &Options) -> Result<Store, HeadlineE
     if let Some(name) = options.ids.iter().find(|name| !known.iter().any(|id| id.eq_ignore_ascii_case(name))) {
         return Err(HeadlineError::Unknown { name: name.clone(), known: known.join(", ") });
     }
+    if let Some(name) = options.readings.unknown(books) {
+        return Err(HeadlineError::NoReading { name: name.clone() });
+    }
     let path = options.out.join("runs.jsonl");
     let file = |error: std::io::Error| HeadlineError::File { file: path.display().to_string(), error };
     fs::create_dir_all(&options.out).map_err(file)?;
@@ -202,18 +214,6 @@ pub(super) fn choose(book: &Book, options: &Options) -> Result<Chosen, ScenarioE
     Ok(Chosen { headlines, given, places })
 }
 
-/// The alternatives that can be run, with their numbers.
-pub(super) fn alternatives(book: &Book) -> impl Iterator<Item = (usize, &Alternative)> {
-    book.alternatives.iter().enumerate().filter(|(_, other)| other.not_run.is_empty())
-}
-
-/// Whether an alternative may change a headline's verdict.
-pub(super) fn is_concerned(headline: &Headline, other: &Alternative) -> bool {
-    let changed = |name: &str| name.split_once('.').is_some_and(|(setting, curve)| other.changes(setting, curve));
-    let touched = !other.define.is_empty() || headline.rules().flat_map(super::rule::Rule::curves).any(changed);
-    headline.cannot.is_empty() && touched
-}
-
 /// All columns that a book's names stand for.
 fn quantities(book: &Book) -> BTreeSet<String> {
     let mut names: BTreeSet<String> = BTreeSet::new();
@@ -229,7 +229,7 @@ fn quantities(book: &Book) -> BTreeSet<String> {
     for metric in book.define.values().cloned().chain(others) {
         match metric {
             Metric::Column(name) => names.extend([name]),
-            Metric::Share(part, whole) => names.extend([part, whole]),
+            Metric::Share(one, other) | Metric::Sum(one, other) => names.extend([one, other]),
         }
     }
     names
@@ -260,10 +260,8 @@ impl<F: Fn(&str, usize, usize) + Sync> Runner<'_, F> {
                 Judged { headline, judgement, otherwise: Vec::new(), testimonies: Vec::new() }
             })
             .collect();
-        if self.options.alternatives {
-            for (number, other) in alternatives(&book) {
-                self.otherwise(&book, number, other, &figures, &mut judged)?;
-            }
+        for (number, other) in self.options.readings.of(&book) {
+            self.otherwise(&book, number, other, &figures, &mut judged)?;
         }
         let hashes = places.iter().map(|(name, places)| (name.clone(), hash(places))).collect();
         Ok(Outcome { book, figures, judged, hashes })
@@ -279,10 +277,11 @@ impl<F: Fn(&str, usize, usize) + Sync> Runner<'_, F> {
         judged: &mut [Judged],
     ) -> Result<(), HeadlineError> {
         let concerned: Vec<usize> = (0..judged.len())
-            .filter(|i| judged[*i].judgement.is_some() && is_concerned(&judged[*i].headline, other))
+            .filter(|i| judged[*i].judgement.is_some() && other.concerns(&judged[*i].headline))
             .collect();
         let places = curves(book, concerned.iter().map(|i| &judged[*i].headline), Some(other))?;
-        self.fill(&format!("{}: {}", book.paper.name(), other.also), &every(&places, SEEDS))?;
+        let cells: BTreeSet<Cell> = concerned.iter().flat_map(|i| needed(&judged[*i].headline, figures)).collect();
+        self.fill(&format!("{}: {}", book.paper.name(), other.also), &some(&places, &cells))?;
         let mut changed = self::figures(&self.store, book, &places);
         for (name, curve) in &figures.curves {
             changed.curves.entry(name.clone()).or_insert_with(|| curve.clone());
@@ -291,7 +290,7 @@ impl<F: Fn(&str, usize, usize) + Sync> Runner<'_, F> {
         for i in concerned {
             let judgement = Judgement::of(&judged[i].headline, &changed);
             if judgement.lacks.is_empty() {
-                judged[i].otherwise.push((number, judgement.verdict));
+                judged[i].otherwise.push((number, judgement));
             }
         }
         Ok(())
@@ -384,6 +383,13 @@ pub(super) fn every(places: &Places, seeds: usize) -> Vec<Wanted<'_>> {
     let points =
         places.iter().flat_map(|(curve, places)| places.iter().enumerate().map(move |(i, place)| (curve, i, place)));
     points.flat_map(|(curve, i, place)| (0..seeds).map(move |seed| Wanted { curve, i, place, seed })).collect()
+}
+
+/// Some points with their first seeds.
+pub(super) fn some<'a>(places: &'a Places, cells: &BTreeSet<Cell>) -> Vec<Wanted<'a>> {
+    let mut all = every(places, SEEDS);
+    all.retain(|one| cells.contains(&(one.curve.to_owned(), one.i)));
+    all
 }
 
 /// Some points with their further seeds.

@@ -1,5 +1,7 @@
 //! How a headline is held against the figures: one reader for all rules.
 
+use std::collections::BTreeSet;
+
 use serde::Serialize;
 
 use super::book::Headline;
@@ -172,6 +174,37 @@ pub fn straddling(headline: &Headline, figures: &Figures) -> Vec<Cell> {
     cells
 }
 
+/// The runs that a headline's rules look at. Where a rule looks depends on what was measured: then it is the whole curve.
+#[must_use]
+pub fn needed(headline: &Headline, figures: &Figures) -> BTreeSet<Cell> {
+    let mut cells = BTreeSet::new();
+    for rule in headline.rules() {
+        let measured =
+            rule.at.iter().flat_map(Stretch::formulas).flat_map(|formula| figures.touched(formula, f64::NAN));
+        let measured: Vec<Cell> = measured.collect();
+        let xs = if measured.is_empty() { xs(rule, figures) } else { figures.xs(&rule.of) };
+        cells.extend(measured);
+        for formula in [&rule.of, &rule.accepted.low, &rule.accepted.high] {
+            cells.extend(xs.iter().flat_map(|x| figures.touched(formula, *x)));
+        }
+    }
+    cells
+}
+
+/// Where a rule looks; not a number where it looks at no x.
+fn xs(rule: &Rule, figures: &Figures) -> Vec<f64> {
+    let whole = Sample::whole(figures);
+    match &rule.at {
+        None => vec![f64::NAN],
+        Some(Stretch::List(list)) => list.iter().map(|x| whole.value(x, f64::NAN)).collect(),
+        Some(Stretch::From(from, to, open)) => {
+            let (from, to) = (whole.value(from, f64::NAN), whole.value(to, f64::NAN));
+            let within = |x: &f64| *x >= from && if *open { *x < to } else { *x <= to };
+            figures.xs(&rule.of).into_iter().filter(within).collect()
+        }
+    }
+}
+
 /// The worst of several; nothing at all is outside.
 fn together(all: &[Held]) -> Stand {
     worst(all.iter().map(|held| held.stand))
@@ -194,17 +227,8 @@ fn held(rule: &Rule, figures: &Figures) -> Held {
     if !of_x.is_empty() {
         return Held { name, text, unit, over_x, findings: Vec::new(), lacks: of_x, stand: Stand::Lacking };
     }
-    let xs = match &rule.at {
-        None => vec![f64::NAN],
-        Some(Stretch::List(list)) => list.iter().map(|x| whole.value(x, f64::NAN)).collect(),
-        Some(Stretch::From(from, to, open)) => {
-            let (from, to) = (whole.value(from, f64::NAN), whole.value(to, f64::NAN));
-            let within = |x: &f64| *x >= from && if *open { *x < to } else { *x <= to };
-            figures.xs(&rule.of).into_iter().filter(within).collect()
-        }
-    };
     let mut lacks = Vec::new();
-    let run = xs.into_iter().filter(|x| {
+    let run = xs(rule, figures).into_iter().filter(|x| {
         let missing = lacking(&[&rule.of, &rule.accepted.low, &rule.accepted.high], *x);
         lacks.extend_from_slice(&missing);
         missing.is_empty()
@@ -308,6 +332,19 @@ direction = [{direction}]
         let nowhere = r#"{ name = "a", of = "G(a.b)", at = "100 .. 200", accepted = "> 0" }"#;
         assert_eq!(judged(nowhere, falls, &steady), Verdict::DirectionOnly, "no x at all shows nothing");
         assert_eq!(straddling(&headline(near, falls), &noisy), [("a.b".to_owned(), 0), ("a.b".to_owned(), 1)]);
+    }
+
+    #[test]
+    fn what_is_needed_is_where_rules_look() {
+        let figures = figures(&[(4.0, &[900.0; 10]), (8.0, &[10.0; 10])]);
+        let needs = |part: &str| -> Vec<usize> {
+            needed(&headline(part, part), &figures).into_iter().map(|(_, i)| i).collect()
+        };
+        assert_eq!(needs(r#"{ name = "a", of = "G(a.b, 8)", accepted = "> 1" }"#), [1]);
+        assert_eq!(needs(r#"{ name = "a", of = "G(a.b)", at = "4; 5", accepted = "> 1" }"#), [0]);
+        assert_eq!(needs(r#"{ name = "a", of = "onset(G, a.b)", accepted = "> 1" }"#), [0, 1]);
+        let past = r#"{ name = "a", of = "G(a.b)", at = "onset(G, a.b) .. 8", accepted = "> 1" }"#;
+        assert_eq!(needs(past), [0, 1], "another reading may have its onset elsewhere");
     }
 
     #[test]

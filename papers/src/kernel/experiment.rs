@@ -234,11 +234,8 @@ impl Machine {
             open: "hosts".into(),
             primary: "the paper's".into(),
             also: "this kernel's".into(),
-            settings: Vec::new(),
-            curves: Vec::new(),
             set: self.set,
-            define: std::collections::BTreeMap::new(),
-            not_run: String::new(),
+            ..Alternative::default()
         }
     }
 }

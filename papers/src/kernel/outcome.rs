@@ -166,7 +166,7 @@ fn there(rule: &Rule, figures: &Figures) -> bool {
                 let rows = figures.curves.get(name).map(|curve| curve.rows.iter().flatten());
                 let columns = match figures.define.get(&call.metric) {
                     _ if call.metric.is_empty() => Vec::new(),
-                    Some(Metric::Share(part, whole)) => vec![part, whole],
+                    Some(Metric::Share(one, other) | Metric::Sum(one, other)) => vec![one, other],
                     Some(Metric::Column(name)) => vec![name],
                     None => vec![&call.metric],
                 };

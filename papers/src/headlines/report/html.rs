@@ -1,5 +1,6 @@
 //! The report as one page that needs nothing else. The board comes first; every verdict leads to its rules and settings.
 
+use super::readings::{dependence, explanations, has_any};
 use super::{
     Circumstances, all, counts, drawing, each_part, flips, heard, measured, ours, stand, summary, told, verdict_of,
 };
@@ -46,6 +47,9 @@ pub fn page(outcomes: &Outcomes, log: &[Entry], how: &Circumstances) -> String {
     }
     body += "</tbody></table>\n";
     body += &changes(log);
+    if has_any(outcomes) {
+        body += &sensitivity(outcomes);
+    }
     for (number, (paper, judged)) in all(outcomes).enumerate() {
         body += &section(paper, judged, number);
     }
@@ -134,6 +138,7 @@ fn section(paper: &Outcome, judged: &Judged, number: usize) -> String {
             }
         );
     }
+    text += &otherwise(paper, judged);
     let used: std::collections::BTreeSet<&str> = headline
         .rules()
         .flat_map(crate::headlines::rule::Rule::curves)
@@ -144,6 +149,41 @@ fn section(paper: &Outcome, judged: &Judged, number: usize) -> String {
     text += &format!("<p class=\"faint\">Settings: {}. ", links.join(", "));
     text += &format!("Again: <code>ackgate reproduce --headlines {} --out DIR</code></p></section>\n", headline.id);
     text
+}
+
+/// What would have to differ.
+fn otherwise(paper: &Outcome, judged: &Judged) -> String {
+    let all = explanations(&paper.book, judged);
+    if all.is_empty() {
+        return String::new();
+    }
+    let mut text = String::from(
+        "<table><thead><tr><th></th><th>what is set otherwise</th><th>what comes of it</th><th></th></tr></thead><tbody>\n",
+    );
+    for one in all {
+        let verdict = one.judgement.verdict;
+        text += &format!(
+            "<tr><td>{}</td><td data-name=\"otherwise\">{}</td><td data-name=\"comes\"><b class=\"{}\">{}</b> {}</td><td>{}</td></tr>\n",
+            one.name,
+            escape(&one.change()),
+            class(Some(verdict)),
+            verdict.text(),
+            escape(&one.figures()),
+            escape(&one.other.says)
+        );
+    }
+    text + "</tbody></table>\n"
+}
+
+fn sensitivity(outcomes: &Outcomes) -> String {
+    let mut text = String::from(
+        "<section id=\"readings\"><h2>What verdicts depend on</h2>\n<table><thead><tr><th></th><th>open</th><th>primary</th><th>also</th><th>verdicts that change</th></tr></thead><tbody>\n",
+    );
+    for cells in dependence(outcomes) {
+        let cells: Vec<String> = cells.iter().map(|cell| format!("<td>{}</td>", escape(cell))).collect();
+        text += &format!("<tr>{}</tr>\n", cells.concat());
+    }
+    text + "</tbody></table></section>\n"
 }
 
 fn rows(all: &[Held], name: &str) -> String {

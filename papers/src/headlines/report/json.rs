@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Circumstances, all, counts, flips, verdict_of};
+use super::{Circumstances, all, counts, verdict_of};
 use crate::headlines::run::{Judged, Outcomes};
 use crate::headlines::verdict::Held;
 use crate::headlines::witness::Testimony;
@@ -21,8 +21,20 @@ pub fn json(outcomes: &Outcomes, how: &Circumstances) -> String {
                 .iter()
                 .filter_map(|name| Some(((*name).to_owned(), Value::from(paper.hashes.get(*name)?.as_str()))))
                 .collect();
-            let otherwise: Vec<Value> = flips(&paper.book, judged)
-                .map(|(other, verdict)| json!({ "open": other.open, "alternative": other.also, "verdict": verdict }))
+            let otherwise: Vec<Value> = judged
+                .otherwise
+                .iter()
+                .map(|(i, judgement)| {
+                    let other = &paper.book.alternatives[*i];
+                    json!({
+                        "name": paper.book.reading(*i),
+                        "experiment": other.is_experiment(),
+                        "open": other.open,
+                        "alternative": other.also,
+                        "verdict": judgement.verdict,
+                        "parts": judgement.parts.iter().map(part).collect::<Vec<_>>(),
+                    })
+                })
                 .collect();
             json!({
                 "id": judged.headline.id,
@@ -37,7 +49,7 @@ pub fn json(outcomes: &Outcomes, how: &Circumstances) -> String {
                 "left_out": judged.headline.left_out,
                 "cannot": judged.headline.cannot,
                 "note": judged.headline.note,
-                "depends_on": otherwise,
+                "otherwise": otherwise,
                 "witnesses": judged.testimonies.iter().map(testimony).collect::<Vec<_>>(),
                 "settings": settings,
             })

@@ -1,6 +1,7 @@
 //! The outcome as a page of the documentation: the board first.
 
-use super::{Circumstances, all, each_part, flips, has_witnesses, heard, ours, summary, told, verdict_of};
+use super::readings::{dependence, explanations};
+use super::{Circumstances, all, each_part, has_witnesses, heard, ours, summary, told, verdict_of};
 use crate::headlines::log::Entry;
 use crate::headlines::run::Outcomes;
 use crate::headlines::verdict::Verdict;
@@ -26,38 +27,22 @@ pub fn markdown(outcomes: &Outcomes, log: &[Entry], how: &Circumstances) -> Stri
         text += &row(&cells);
     }
     text += &witnesses(outcomes);
-    text += "\n## What did not come out\n\n";
-    for (_, judged) in all(outcomes).filter(|(_, judged)| verdict_of(judged) != Some(Verdict::Reproduced)) {
+    text += "\n## What did not come out\n\nUnder each headline stands what would have to differ: the change of settings, the verdict and the figures that come of \
+             it, and the name NAME of the run: `ackgate reproduce --headlines ID --reading NAME --out DIR`.\n\n";
+    for (paper, judged) in all(outcomes).filter(|(_, judged)| verdict_of(judged) != Some(Verdict::Reproduced)) {
         let headline = &judged.headline;
         let reason = if headline.cannot.is_empty() { &headline.note } else { &headline.cannot };
         text += &format!("- **{}** ({}): {} {}\n", headline.id, headline.place, headline.claim, reason);
+        for one in explanations(&paper.book, judged) {
+            let (verdict, figures) = (one.judgement.verdict.text(), one.figures());
+            text += &format!("  - {}, {}: **{verdict}**. {figures}. {}", one.name, one.change(), one.other.says);
+            text = text.trim_end().to_owned() + "\n";
+        }
     }
     text += "\n## What verdicts depend on\n\nOne open setting at a time, read otherwise, 10 seeds. Only changes are shown.\n\n";
-    text += "| open | primary | also | verdicts that change |\n|---|---|---|---|\n";
-    for paper in &outcomes.papers {
-        for (number, other) in paper.book.alternatives.iter().enumerate() {
-            let run = paper.judged.iter().any(|judged| judged.otherwise.iter().any(|(i, _)| *i == number));
-            let changes: Vec<String> = paper
-                .judged
-                .iter()
-                .flat_map(|judged| flips(&paper.book, judged).map(move |flip| (judged, flip)))
-                .filter(|(_, (known, _))| std::ptr::eq(*known, other))
-                .map(|(judged, (_, verdict))| format!("{}: {}", judged.headline.id, verdict.text()))
-                .collect();
-            let changes = match (run, other.not_run.is_empty(), changes.is_empty()) {
-                (_, false, _) => format!("not run: {}", other.not_run),
-                (false, ..) => "not run".into(),
-                (true, _, true) => "none".into(),
-                _ => changes.join("; "),
-            };
-            text += &format!(
-                "| {}, {} | {} | {} | {changes} |\n",
-                paper.book.paper.name(),
-                other.open,
-                other.primary,
-                other.also
-            );
-        }
+    text += "| | open | primary | also | verdicts that change |\n|---|---|---|---|---|\n";
+    for cells in dependence(outcomes) {
+        text += &row(&cells);
     }
     text += "\n## What was changed, and what it did to the count\n\n| change | why | in | count |\n|---|---|---|---|\n";
     for entry in log {
@@ -72,15 +57,24 @@ fn witnesses(outcomes: &Outcomes) -> String {
     text += "The papers' simulators, ns-2 and ns-3, at the same settings, judged by the same rules (`bench/peers/run witness`). ";
     text += "Neither has PAC, ICTCP, M21TCP-A, HWatch or the papers' kernels: only baselines can be run there. ";
     text += "How they differ from ours otherwise stands in [validation.md](validation.md).\n\n";
-    if !has_witnesses(outcomes) {
-        return text + "Nothing has been run there.\n";
+    if has_witnesses(outcomes) {
+        text +=
+            "| headline | simulator | verdict | its figures, with intervals | not run there |\n|---|---|---|---|---|\n";
+    } else {
+        text += "Nothing has been run there.\n";
     }
-    text += "| headline | simulator | verdict | its figures, with intervals | not run there |\n|---|---|---|---|---|\n";
     for (_, judged) in all(outcomes) {
         for one in &judged.testimonies {
             let (verdict, found) = (one.judgement.verdict.text(), each_part(&one.judgement.parts).join("; "));
             text += &row(&[&judged.headline.id, &one.witness, verdict, &found, &one.lacks.join("; ")]);
         }
+    }
+    let reasons: Vec<&String> = outcomes.papers.iter().flat_map(|paper| &paper.book.elsewhere).collect();
+    if !reasons.is_empty() {
+        text += "\nWhat was not run there, and why:\n\n";
+    }
+    for reason in reasons {
+        text += &format!("- {reason}\n");
     }
     text
 }

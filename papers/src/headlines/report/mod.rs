@@ -4,10 +4,12 @@ mod drawing;
 mod html;
 mod json;
 mod markdown;
+mod readings;
 
-use super::book::{Alternative, Book};
+use super::book::Book;
 use super::figures::{Figures, Measured};
 use super::formula::Formula;
+use super::reading::Alternative;
 use super::run::{Judged, Outcome, Outcomes, SEEDS};
 use super::verdict::{Held, Stand, Verdict};
 use crate::judge::number;
@@ -109,14 +111,14 @@ fn told(book: &Book, judged: &Judged) -> String {
     text
 }
 
-/// The alternatives that change a verdict.
+/// The readings of what a paper leaves open that change a verdict.
 fn flips<'a>(book: &'a Book, judged: &'a Judged) -> impl Iterator<Item = (&'a Alternative, Verdict)> {
     let verdict = verdict_of(judged);
     judged
         .otherwise
         .iter()
-        .filter(move |(_, other)| Some(*other) != verdict)
-        .map(|(i, other)| (&book.alternatives[*i], *other))
+        .map(|(i, judgement)| (&book.alternatives[*i], judgement.verdict))
+        .filter(move |(other, found)| !other.is_experiment() && Some(*found) != verdict)
 }
 
 /// What was measured of a part, with its interval: the x that decides.
