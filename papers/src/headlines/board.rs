@@ -211,7 +211,7 @@ fn lacking(books: &[Book], options: &Options, store: &Store) -> Result<Vec<Lacki
                 judged.iter().copied().filter(|headline| other.concerns(headline)).collect();
             let figures = figures(store, book, &places);
             let cells: BTreeSet<Cell> = concerned.iter().flat_map(|headline| needed(headline, &figures)).collect();
-            let places = curves(book, concerned.into_iter(), Some(other))?;
+            let places = curves(book, concerned.into_iter(), Some(other), false)?;
             add(Some(number), some(&places, &cells));
         }
     }

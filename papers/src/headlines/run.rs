@@ -210,7 +210,9 @@ pub(super) fn choose(book: &Book, options: &Options) -> Result<Chosen, ScenarioE
     };
     let headlines: Vec<Headline> = book.headlines.iter().filter(chosen).cloned().collect();
     let given: Vec<bool> = headlines.iter().map(|headline| !options.quick || !is_slow(book, headline)).collect();
-    let places = curves(book, headlines.iter().zip(&given).filter(|(_, given)| **given).map(|(one, _)| one), None)?;
+    let judged = headlines.iter().zip(&given).filter(|(_, given)| **given).map(|(headline, _)| headline);
+    // Who asks for one reading wants its verdict, not the board's drawings.
+    let places = curves(book, judged, None, options.readings.named.is_empty())?;
     Ok(Chosen { headlines, given, places })
 }
 
@@ -279,7 +281,7 @@ impl<F: Fn(&str, usize, usize) + Sync> Runner<'_, F> {
         let concerned: Vec<usize> = (0..judged.len())
             .filter(|i| judged[*i].judgement.is_some() && other.concerns(&judged[*i].headline))
             .collect();
-        let places = curves(book, concerned.iter().map(|i| &judged[*i].headline), Some(other))?;
+        let places = curves(book, concerned.iter().map(|i| &judged[*i].headline), Some(other), false)?;
         let cells: BTreeSet<Cell> = concerned.iter().flat_map(|i| needed(&judged[*i].headline, figures)).collect();
         self.fill(&format!("{}: {}", book.paper.name(), other.also), &some(&places, &cells))?;
         let mut changed = self::figures(&self.store, book, &places);
@@ -350,16 +352,18 @@ fn is_slow(book: &Book, headline: &Headline) -> bool {
     headline.rules().flat_map(super::rule::Rule::curves).any(slow)
 }
 
-/// The points of all curves that some headlines need; of those that an alternative changes, when there is one.
+/// The points of all curves that some headlines need, those that are only drawn among them or not; of those that an
+/// alternative changes, when there is one.
 pub(super) fn curves<'a>(
     book: &Book,
     headlines: impl Iterator<Item = &'a Headline>,
     other: Option<&Alternative>,
+    drawn: bool,
 ) -> Result<Places, ScenarioError> {
     let mut needed: BTreeSet<String> = BTreeSet::new();
     for headline in headlines {
         needed.extend(headline.rules().flat_map(super::rule::Rule::curves).map(str::to_owned));
-        for drawn in &headline.draw {
+        for drawn in headline.draw.iter().filter(|_| drawn) {
             let setting = book.settings.iter().find(|setting| setting.name == drawn.setting);
             let shown = setting.iter().flat_map(|setting| &setting.curves).filter(|curve| drawn.shows(curve));
             needed.extend(shown.map(|curve| format!("{}.{}", drawn.setting, curve.name)));
