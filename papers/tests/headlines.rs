@@ -297,6 +297,7 @@ fn what_is_only_judged_is_not_run() {
     let folder = tempfile::tempdir().expect("there is room");
     let outcomes = judged_only(folder.path());
     assert!(outcomes.papers[0].judged.iter().all(|judged| judged.judgement.is_none() && judged.otherwise.is_empty()));
+    assert!(!report::page(&outcomes, &[], &how()).contains("</b> run"), "it is not run, and no more is said");
     assert!(report::summary(&outcomes).ends_with("0 cannot; 2 not run."), "{}", report::summary(&outcomes));
     assert_eq!(std::fs::read(folder.path().join("runs.jsonl")).expect("it is there"), b"");
 }
