@@ -223,6 +223,8 @@ SUBPROGRAM int receive(WITH_CORE struct flow *flow, const struct segment *segmen
 	if (any_flag(flow, FLOW_ASKED)) {
 		lower_flags(flow, FLOW_ASKED);
 		set64(&GATE->response_delay, smooth(get64(&GATE->response_delay), min_u64(pause, LONGEST_RTT)));
+		if (!SETTINGS->credit)
+			pac_note_answer(CORE flow, wire, min_u64(pause, LONGEST_RTT));
 	}
 	set32(&flow->header, segment->header);
 	frame = segment->payload / max_u32(segment->frames, 1);

@@ -10,6 +10,12 @@
 
 /* Segments of a window in which a byte more or less for each ACK no longer matters. */
 #define LARGE_WINDOW 32
+/* Full frames of the least window of senders that send side by side: two that one ACK acknowledges, and one on its way meanwhile. */
+#define SIDE_BY_SIDE 3
+/* So many times more requests than answer within a response's time on the link keep it busy although servers answer at random times. */
+#define ASKED_AHEAD 4
+/* An answer moves what is known of thinking by this part. */
+#define THINK_GAIN 16
 /* So many debts fill the threshold that each may be unpaid because of the others. */
 #define SMALL_DEBTS 12
 
@@ -36,10 +42,44 @@ INLINE bool bounded(WITH_CORE const struct flow *flow)
 	return SETTINGS->bound_windows && any_flag(flow, FLOW_SCALE_KNOWN);
 }
 
+/* A server has answered after `pause`. When it was asked no more was in flight than the budget had room for beside what it was charged,
+ * `wire` of which has arrived: the answer waited in the port's queue no longer than that takes. */
+INLINE void pac_note_answer(WITH_CORE const struct flow *flow, __u64 wire, __u64 pause)
+{
+	__u64 before = saturating_sub(get64(&GATE->threshold), get32(&flow->owed) + wire), rate = link_rate(CORE_ALONE);
+	__u64 known = get64(&GATE->think), sample = rate > 0 ? saturating_sub(pause, (before << 20) / rate) : 0;
+
+	set64(&GATE->think, known - known / THINK_GAIN + sample / THINK_GAIN);
+}
+
+/*
+ * How many windows are to fit the buffer together. Those of a few senders: then they send side by side, and nothing waits. More take
+ * turns of a whole window each, for what comes in one go costs both hosts least, as long as servers answer at once. What one that
+ * thinks was asked for binds its window's worth of the budget until it comes. To fill the link, so many must be asked at a time as
+ * begin to answer while one responds, rate x think / response; by chance fewer do, so several times more. While CE marks keep the
+ * queue short, senders bound their windows themselves, and what one leaves another may use.
+ */
+INLINE __u64 windows_abreast(WITH_CORE const struct flow *flow)
+{
+	__u64 peak = max_u64(get64(&GATE->peak_active), 1), response = expected(CORE flow), meanwhile;
+
+	if (get64(&GATE->threshold) < get64(&GATE->cap))
+		return 1;
+	if (peak * SIDE_BY_SIDE * FULL_FRAME <= get64(&GATE->cap))
+		return peak;
+	if (response == 0)
+		return 1;
+	/* What a long path holds is no part of the budget. */
+	meanwhile = saturating_sub(link_rate(CORE_ALONE) * get64(&GATE->think) >> 20, pipe_of(CORE flow));
+	return min_u64(peak, 1 + ASKED_AHEAD * meanwhile / response);
+}
+
+/* One window leaves room beside it for the begin of the next turn. */
 INLINE __u32 largest_window(WITH_CORE const struct flow *flow)
 {
-	__u64 mss = get32(&flow->mss);
-	__u64 segments = (get64(&GATE->cap) * 4 / 5 + pipe_of(CORE flow)) / max_u64(mss + get32(&flow->header), 1);
+	__u64 mss = get32(&flow->mss), cap = get64(&GATE->cap), abreast = windows_abreast(CORE flow);
+	__u64 all = (abreast > 1 ? cap : cap * 4 / 5) + pipe_of(CORE flow);
+	__u64 segments = all / abreast / max_u64(mss + get32(&flow->header), 1);
 
 	return min_u64(max_u64(segments, LEAST_SEGMENTS) * mss, 1u << 30);
 }

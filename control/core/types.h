@@ -258,6 +258,8 @@ struct gate {
 	__u64 looked_back;
 	/* Smoothed time from a request to the first data of its response, ns. */
 	__u64 response_delay;
+	/* The same without what may have stood before that data in the queue: how long servers think, ns. */
+	__u64 think;
 	/* Payload of the response that was last seen to be complete, whosever it was; 0 when there was none. */
 	__u64 usual_response;
 	/* When a connection was last opened from outside, ns. */

@@ -396,6 +396,19 @@ fn servers_that_think_leave_no_link_idle_while_others_wait() {
 }
 
 #[test]
+fn pac_leaves_no_link_idle_either_and_does_not_overflow_the_port() {
+    let loops = include_str!("../../scenarios/closed-loops.toml").replace("\"none", "\"pac");
+    let (head, group) = (loops.split("[[group]]").next().unwrap(), loops.split("[[group]]").last().unwrap());
+    for (rate, loops) in [(200, 16), (500, 16), (1000, 16), (500, 20), (1000, 64)] {
+        let groups = format!("[[group]]{group}").repeat(loops - 1);
+        let report = report(&format!("{head}{groups}").replace("500mbit", &format!("{rate}mbit")));
+        let part = report.throughput_mbps / (f64::from(rate) * 0.98);
+        assert!(part > 0.97, "{rate} Mb/s, {loops}: {part:.3} of what the link carries");
+        assert_eq!(report.rto_timeouts, 0, "{rate} Mb/s, {loops}");
+    }
+}
+
+#[test]
 fn long_flows_fill_the_link_whatever_their_path_holds() {
     // The first path holds 62 KB beside a budget of 67; the second less than the buffer, the third ten times as much as that.
     for (rate, rtt, buffer, rwnd, framing) in [

@@ -207,3 +207,4 @@ mod properties;
 mod standby;
 mod thinning;
 mod timers;
+mod windows;

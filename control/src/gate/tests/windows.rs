@@ -1,0 +1,56 @@
+//! How large the windows are that PAC shows.
+
+use super::*;
+
+/// What the flow is shown when it has received 100 segments, and so many others are active.
+fn shown_beside(others: u32) -> u32 {
+    let mut host = Host::new(Config { bound_windows: true, ..config() });
+    for flow in 0..=others {
+        host.connect(flow);
+    }
+    for i in 0..100 {
+        host.data(0, 1 + i * MSS, MSS);
+        host.ack(0, 1 + (i + 1) * MSS);
+    }
+    u32::from(host.wire.last().unwrap().2) << 7
+}
+
+#[test]
+fn windows_of_a_few_senders_fit_the_buffer_together() {
+    for senders in [2, 8, 16] {
+        let wire = u64::from(senders * (shown_beside(senders - 1) - 127)) * FRAME / u64::from(MSS);
+        assert!(wire <= 90_000, "{senders}: {wire} bytes");
+    }
+    assert!(shown_beside(15) >= 3 * MSS, "two segments for an ACK, and one on its way");
+    assert_eq!(shown_beside(63), shown_beside(0), "of many, one window at a time");
+}
+
+/// What a request binds, wire bytes, after some to servers that answer with 20 segments after so long.
+fn bound_by_a_request(think: Span) -> u64 {
+    let mut host = Host::new(Config { rate_mbps: 1000, ..Config::new(96_000) });
+    for flow in 0..40 {
+        host.connect(flow);
+    }
+    let mut seq = 1;
+    for _ in 0..30 {
+        host.send(0, request(seq));
+        host.wait(think);
+        for _ in 0..20 {
+            host.data(0, seq, MSS);
+            seq += MSS;
+            host.ack(0, seq);
+        }
+        host.wait(Span::millis(5));
+    }
+    host.send(0, request(seq));
+    host.check_ledger();
+    host.in_flight()
+}
+
+#[test]
+fn what_servers_that_think_are_asked_for_binds_a_part_of_the_budget() {
+    assert!(bound_by_a_request(Span::micros(100)) > 19 * FRAME, "a whole response in one go");
+    // 30 answers fill the link while a server thinks for 7 ms; at random times, a few times more.
+    let bound = bound_by_a_request(Span::millis(7));
+    assert!(bound <= 3 * FRAME, "{bound} bytes");
+}
