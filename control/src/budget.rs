@@ -6,10 +6,12 @@
 //! - **Start**: a given buffer is known to be safe, and the search begins with three quarters of it: what is sent twice in the
 //!   first rounds, before anybody knows round-trip times under load, is in nobody's account. Without one (`--buffer auto`)
 //!   it begins with a few frames, and grows by a quarter as long as that brings more throughput.
-//! - **Trials**: epochs with a quarter less, or a quarter more, alternate with epochs with the budget as it is. If less costs
+//! - **Trials**: epochs with three sixteenths less, or a quarter more, alternate with epochs with the budget as it is. If less costs
 //!   next to nothing, the budget becomes an eighth less: what lies between hides jitter. If more gains something, it becomes that
 //!   much more. Then the same is tried again; else the opposite, after a pause that is longer each time that less was too
-//!   little. What a few flows need to send side by side is tried at once.
+//!   little. What a few flows need to send side by side is tried at once. On a full link more can gain nothing, and is not tried.
+//!   Where the buffer is not known, less is a quarter less, and more is tried all the same: what noise alone pretends to gain is
+//!   found out sooner.
 //! - **An idle link** while something is held (it carries less than three quarters of what it can: servers think, or hosts are
 //!   slow) takes the budget up by a quarter each epoch, as far as is known to be safe; where no buffer is given, at least to
 //!   three times the first budget.
@@ -52,6 +54,9 @@ const TOLERANCE: Tolerance = Tolerance { cost: 512, gain: 64 };
 const TOLERANCE_AUTO: Tolerance = Tolerance { cost: 128, gain: 32 };
 /// This part, of what is lost or gained, is clear.
 const PLAIN: u64 = 16;
+/// What arrives on a full link, as a part of its rate in sixteenths: gaps and preambles take their share, and more would have to
+/// gain some more.
+const FULL: u64 = 15;
 /// Epochs between trials: at least, after less was too little for the first time, and at most.
 const WAITS: (u32, u32, u32) = (4, 32, 128);
 /// So many losses within a few epochs are an overflow. Fewer may be anything: what is repeated while its ACK is on its way
@@ -75,6 +80,15 @@ fn top(config: &Config) -> u64 {
 fn least(config: &Config, gate: &Gate, top: u64) -> u64 {
     let needed = side_by_side(gate.peak_active.get());
     if config.grants() && !config.auto && needed <= top { needed.max(LEAST) } else { LEAST }
+}
+
+/// What the link carries: as given, or less where it has shown to (`link_rate` of `core/ledger.h`).
+fn link(config: &Config, gate: &Gate) -> u64 {
+    let given = config.rate_mbps * 131_072 / 1_000;
+    match gate.carries.get() {
+        0 => given,
+        carries => given.min(carries),
+    }
 }
 
 /// The budget with which so many flows never wait for each other: what `concurrent` of `core/ledger.h` asks for, and a frame more
@@ -111,6 +125,8 @@ struct Range {
     top: u64,
     /// The one with which the flows of late send side by side; 0 where that is too much to be tried.
     beside: u64,
+    /// What the link carries, bytes per 2^20 ns; 0 when it is not known.
+    link: u64,
 }
 
 /// What the search is doing.
@@ -204,7 +220,8 @@ impl Budget {
         } else {
             let beside = gate.peak_active.get() * QUANTUM;
             let beside = if beside <= FARTHEST * Self::first(config) { beside } else { 0 };
-            self.step(config, (arrived << 20) / elapsed.0.max(1), budget, Range { top, beside })
+            let range = Range { top, beside, link: link(config, gate) };
+            self.step(config, (arrived << 20) / elapsed.0.max(1), budget, range)
         };
         let top = self.top(config);
         gate.cap.set(next.clamp(least(config, gate, top).min(top), top));
@@ -250,7 +267,11 @@ impl Budget {
                 self.phase = Phase::Keep { epochs: epochs - 1, up };
                 budget
             }
-            Phase::Keep { up, .. } => self.trial(budget, up, range),
+            Phase::Keep { up: true, .. } if !config.auto && range.link > 0 && rate > range.link / 16 * FULL => {
+                self.phase = Phase::Keep { epochs: self.wait.max(WAITS.0), up: false };
+                budget
+            }
+            Phase::Keep { up, .. } => self.trial(config, budget, up, range),
             Phase::Trial { budget: base, other, epochs, mut carried } => {
                 carried[(epochs % 2) as usize].add(rate);
                 let (epochs, up) = (epochs + 1, other > base);
@@ -266,7 +287,7 @@ impl Budget {
                     Some(true) => {
                         let better = if up { other } else { base - base / 8 };
                         (self.wait, self.proven) = (0, better);
-                        self.trial(better, up, range)
+                        self.trial(config, better, up, range)
                     }
                     Some(false) => {
                         if !up {
@@ -280,13 +301,14 @@ impl Budget {
         }
     }
 
-    /// Begins a trial of a quarter less or more; its first epoch is one with the budget as it is. At the end of the range, it
+    /// Begins a trial of less or more; its first epoch is one with the budget as it is. At the end of the range, it
     /// will be the opposite, after a while.
-    fn trial(&mut self, budget: u64, up: bool, range: Range) -> u64 {
+    fn trial(&mut self, config: &Config, budget: u64, up: bool, range: Range) -> u64 {
         let budget = budget.max(LEAST);
         self.proven = self.proven.max(budget);
+        let less = budget * if config.auto { 4 } else { 3 } / 16;
         let other =
-            if up { (budget + budget / 4).max(range.beside).min(range.top) } else { (budget - budget / 4).max(LEAST) };
+            if up { (budget + budget / 4).max(range.beside).min(range.top) } else { (budget - less).max(LEAST) };
         self.phase = if other != budget {
             Phase::Trial { budget, other, epochs: 0, carried: Default::default() }
         } else {
@@ -375,6 +397,28 @@ mod tests {
             let found = search(&auto(1_000_000), rate, rtt, 500, |_, _| {});
             assert!((product * 9 / 10..product * 3 / 2).contains(&found), "{found} for {product}");
         }
+    }
+
+    #[test]
+    fn what_suffices_is_found_to_a_quarter() {
+        // By eighths 34.6 KB are found for 27; three quarters of that are too little, thirteen sixteenths are not.
+        let found = search(&Config::credit(96_000), 125_000_000, Span::micros(216), 1_000, |_, _| {});
+        assert!((27_000..33_000).contains(&found), "{found} for 27 000");
+    }
+
+    #[test]
+    fn more_is_not_tried_on_a_full_link() {
+        let most = |rate_mbps| {
+            let mut most = 0;
+            let config = Config { rate_mbps, ..Config::credit(96_000) };
+            // Of 1 Gb/s 1514 of 1538 bytes.
+            search(&config, 123_000_000, Span::micros(200), 1_000, |epoch, gate| {
+                most = if epoch < 500 { 0 } else { gate.cap.get().max(most) };
+            });
+            most
+        };
+        let [known, unknown] = [1_000, 0].map(most);
+        assert!(known < 33_000 && unknown > known + known / 5, "{known}, {unknown}");
     }
 
     #[test]
