@@ -128,6 +128,20 @@ fn a_scheme_that_changes_what_arrives_runs_as_its_unit_and_not_as_the_guards() {
 }
 
 #[test]
+fn the_units_call_nothing_but_the_guard_and_the_shell() {
+    // A host that has only what every Debian has: `kill`, for one, is a program of a package that may be missing.
+    for name in [GUARD, SCHEME] {
+        let commands: Vec<String> =
+            ["ExecStart", "ExecReload"].into_iter().flat_map(|key| settings(name, key)).collect();
+        assert!(!commands.is_empty());
+        for command in commands {
+            let program = command.split(' ').next().unwrap();
+            assert!(["/usr/bin/ackgate", "/bin/sh"].contains(&program), "{name}: {command}");
+        }
+    }
+}
+
+#[test]
 fn systemd_takes_the_units() {
     for (name, installed) in [(GUARD, "ackgate.service"), (SCHEME, "ackgate@eth0.service")] {
         let folder = tempfile::tempdir().unwrap();
