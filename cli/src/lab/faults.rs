@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-use ackgate_lab::faults::{self, FaultReport, FaultsConfig};
+use ackgate_lab::faults::{self, FaultReport, FaultsConfig, May};
 use ackgate_lab::testbed;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
@@ -11,6 +11,7 @@ use clap::builder::PossibleValuesParser;
 use super::rows::Rows;
 use crate::exit::{Broken, Refused};
 use crate::run;
+use crate::units::parse_rate;
 
 /// Its arguments.
 #[derive(Args)]
@@ -34,6 +35,12 @@ pub(crate) struct Faults {
     /// steps, also after Ctrl-C, but not after kill -9. Best in a virtual machine.
     #[arg(long)]
     step_clock: bool,
+    /// Also suspend this whole host to memory for up to 15 s; its real-time clock wakes it. Best in a virtual machine.
+    #[arg(long)]
+    suspend: bool,
+    /// Rate of the port.
+    #[arg(long, value_name = "RATE", value_parser = parse_rate, default_value = "500mbit")]
+    rate: u64,
     /// Another program than this one to guard with; it is called as `ackgate run` is.
     #[arg(long, value_name = "PROGRAM", hide = true)]
     guard_program: Option<PathBuf>,
@@ -59,7 +66,8 @@ pub(super) fn run(args: &Faults) -> anyhow::Result<()> {
         faults: args.fault.clone(),
         policy: args.guard.clone(),
         program: args.guard_program.clone(),
-        step_clock: args.step_clock,
+        rate: args.rate,
+        may: May { step_clock: args.step_clock, suspend: args.suspend },
     };
     let mut rows = Rows::begin(
         args.json,

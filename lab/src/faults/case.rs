@@ -6,8 +6,10 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 
+use super::May;
 use super::clock::Stepped;
 use super::service::Service;
+use super::sleep::suspend;
 use super::state::{Group, processes};
 use crate::guard::{Guard, GuardConfig, GuardError};
 use crate::harm::row::{RowError, io_error};
@@ -23,6 +25,9 @@ const STARVED: u64 = 64 << 10;
 const BUFFERS: [&str; 5] = ["32KB", "128KB", "48KB", "96KB", "64KB"];
 /// In seconds.
 const AN_HOUR: i64 = 3600;
+/// How long until the host's alarm, what it takes to fall asleep included; and how long it must have slept.
+const ALARM: Duration = Duration::from_secs(15);
+const NAP: Duration = Duration::from_secs(1);
 
 /// One fault.
 pub struct Case {
@@ -34,8 +39,8 @@ pub struct Case {
     pub(super) options: &'static [&'static str],
     /// The guard runs from a file of its own by a file of settings, as the service does.
     pub(super) as_service: bool,
-    /// The network itself is struck, so connections pause without a guard, too.
-    pub(super) strikes_network: bool,
+    /// The host or its network is struck, so connections may pause without a guard, too.
+    pub(super) strikes_all: bool,
     /// The network is there afterwards.
     pub(super) network_returns: bool,
     /// Whether it came about, by the summary of a guard that lived through it.
@@ -54,8 +59,8 @@ pub(super) struct Scene<'a> {
     pub(super) group: Option<Group>,
     /// The files of the guard that runs as a service.
     pub(super) service: Option<Service>,
-    /// Whether the clock of this whole host may be stepped.
-    pub(super) may_step_clock: bool,
+    /// What may be done to this whole host.
+    pub(super) may: May,
 }
 
 /// All faults, in the order of the table. A new one is a row here.
@@ -66,7 +71,7 @@ pub fn cases() -> &'static [Case] {
         what: "nothing happens: what the load does by itself",
         options: &[],
         as_service: false,
-        strikes_network: false,
+        strikes_all: false,
         network_returns: true,
         came_about: |_| true,
         strike: |_| {
@@ -109,20 +114,28 @@ pub fn cases() -> &'static [Case] {
         Case {
             name: "clock",
             what: "the wall clock steps by an hour, ahead and behind",
+            strikes_all: true,
             strike: |scene| scene.moved_in_time(),
+            ..QUIET
+        },
+        Case {
+            name: "suspend",
+            what: "the host is suspended to memory for up to 15 s",
+            strikes_all: true,
+            strike: |scene| scene.slept(),
             ..QUIET
         },
         Case {
             name: "down-up",
             what: "its device is set down for 1 s",
-            strikes_network: true,
+            strikes_all: true,
             strike: |scene| scene.flapped(),
             ..QUIET
         },
         Case {
             name: "deleted",
             what: "its device is deleted",
-            strikes_network: true,
+            strikes_all: true,
             network_returns: false,
             strike: |scene| scene.robbed(),
             ..QUIET
@@ -219,7 +232,7 @@ impl Scene<'_> {
     }
 
     fn moved_in_time(&self) -> Result<Option<String>, RowError> {
-        if !self.may_step_clock {
+        if !self.may.step_clock {
             let why = "it steps the clock of this whole host: with --step-clock, best in a virtual machine";
             return Err(RowError::Impossible(why.into()));
         }
@@ -231,6 +244,19 @@ impl Scene<'_> {
         std::thread::sleep(Duration::from_secs(1));
         drop(behind);
         Ok(Some("guarded on".into()))
+    }
+
+    fn slept(&self) -> Result<Option<String>, RowError> {
+        if !self.may.suspend {
+            let why = "it suspends this whole host: with --suspend, best in a virtual machine";
+            return Err(RowError::Impossible(why.into()));
+        }
+        let slept = suspend(ALARM).map_err(io_error("suspending this host"))?;
+        if slept < NAP {
+            return Err(RowError::Impossible("this host woke at once".into()));
+        }
+        std::thread::sleep(Duration::from_secs(1));
+        Ok(self.guard.is_some().then(|| format!("guarded on after {:.1} s of sleep", slept.as_secs_f64())))
     }
 
     fn flapped(&mut self) -> Result<Option<String>, RowError> {

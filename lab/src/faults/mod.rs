@@ -7,6 +7,7 @@ mod case;
 mod clock;
 mod load;
 mod service;
+mod sleep;
 pub(crate) mod state;
 
 use std::path::PathBuf;
@@ -21,13 +22,12 @@ use self::load::Load;
 use self::service::Service;
 use self::state::{state, wait_for};
 use crate::guard::{Guard, GuardConfig};
-use crate::harm::row::{RowError, spec};
+use crate::harm::row::RowError;
 use crate::machine::Machine;
 use crate::testbed::{Spec, Testbed};
 
-/// Sender hosts, and the rate of the port in megabits per second.
+/// Sender hosts.
 const HOSTS: usize = 8;
-const RATE: u64 = 500;
 /// The port's buffer, and what the guard is told of it.
 const DEEP: u64 = 16_000_000;
 const TOLD: &str = "64KB";
@@ -51,8 +51,19 @@ pub struct FaultsConfig {
     pub policy: String,
     /// Another program than this one to guard with.
     pub program: Option<PathBuf>,
-    /// Whether the clock of this whole host may be stepped.
+    /// The rate of the port, in bits per second.
+    pub rate: u64,
+    /// What may be done to this whole host.
+    pub may: May,
+}
+
+/// Faults that strike the whole host, which are tried only where they are allowed.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct May {
+    /// Its wall clock may be stepped.
     pub step_clock: bool,
+    /// It may be suspended.
+    pub suspend: bool,
 }
 
 /// What came of one fault. Times are in milliseconds.
@@ -136,7 +147,7 @@ pub fn run_faults(
     Ok(FaultsReport { connections: config.connections, rows, machine: Machine::this() })
 }
 
-/// One fault with the guard, and without it first where the network itself is struck.
+/// One fault with the guard, and without it first where more than the guard is struck.
 fn report(case: &'static Case, config: &FaultsConfig) -> Result<FaultReport, RowError> {
     let mut row = FaultReport {
         fault: case.name,
@@ -153,7 +164,7 @@ fn report(case: &'static Case, config: &FaultsConfig) -> Result<FaultReport, Row
     };
     let tried = || -> Result<(Duration, Noticed), RowError> {
         let mut fault = Duration::ZERO;
-        if case.strikes_network && case.network_returns {
+        if case.strikes_all && case.network_returns {
             let alone = strike(case, config, false)?;
             if alone.recovered.is_none() {
                 return Err(RowError::Impossible("without a guard, too, connections do not go on".into()));
@@ -191,7 +202,9 @@ fn report(case: &'static Case, config: &FaultsConfig) -> Result<FaultReport, Row
 }
 
 fn strike(case: &Case, config: &FaultsConfig, guarded: bool) -> Result<Noticed, RowError> {
-    let testbed = Testbed::build(Spec { buffer: DEEP, ..spec(HOSTS, RATE) })?;
+    let rate = config.rate;
+    let spec = Spec { hosts: HOSTS, rate, burst: Spec::burst_for(rate), buffer: DEEP, ..Spec::pac_edge() };
+    let testbed = Testbed::build(spec)?;
     let before = state(&testbed)?;
     let mut extra = vec!["--buffer".to_owned(), TOLD.to_owned()];
     extra.extend(case.options.iter().map(|&option| option.to_owned()));
@@ -208,8 +221,7 @@ fn strike(case: &Case, config: &FaultsConfig, guarded: bool) -> Result<Noticed, 
     if load.wait_for_all(RECOVERY).is_none() {
         return Err(RowError::Impossible("a connection stands still before anything has happened".into()));
     }
-    let may_step_clock = config.step_clock;
-    let mut scene = Scene { testbed: &testbed, config: &config_of_guard, guard, group: None, service, may_step_clock };
+    let mut scene = Scene { testbed: &testbed, config: &config_of_guard, guard, group: None, service, may: config.may };
     load.mark();
     let done = (case.strike)(&mut scene)?;
     let (recovered, pause, lost);
@@ -250,7 +262,8 @@ mod tests {
             faults: vec!["kil".into()],
             policy: "credit".into(),
             program: None,
-            step_clock: false,
+            rate: 500_000_000,
+            may: May::default(),
         };
         let error = run_faults(&config, &AtomicBool::new(false), |_| {}).unwrap_err();
         assert!(error.to_string().contains("`kil`"), "{error}");
