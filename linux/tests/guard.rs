@@ -7,7 +7,7 @@
 mod world;
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::time::Duration;
 
 use ackgate_control::gate::Config;
@@ -16,34 +16,6 @@ use ackgate_control::seq::SeqNumber;
 use ackgate_control::wire::{Direction, emit};
 use ackgate_linux::{Options, Summary, attach, hold};
 use world::{DEVICE, RECEIVER_V4, RECEIVER_V6, SENDER_V4, World, flow_key};
-
-/// Bytes that each sender sends.
-const BYTES: usize = 150_000;
-
-/// Eight senders at once to the guarded receiver; panics unless every byte arrives.
-fn incast(world: &World, to: impl Into<std::net::IpAddr>) {
-    let to = to.into();
-    let listener = world.receiver(|| TcpListener::bind((to, 0))).unwrap();
-    let address = SocketAddr::new(to, listener.local_addr().unwrap().port());
-    std::thread::scope(|scope| {
-        for sender in 0..8_u8 {
-            let stream = world.sender(|| TcpStream::connect_timeout(&address, Duration::from_secs(10))).unwrap();
-            scope.spawn(move || {
-                let mut stream = stream;
-                stream.write_all(&vec![sender; BYTES]).unwrap();
-            });
-        }
-        for _ in 0..8 {
-            let (mut stream, _) = listener.accept().unwrap();
-            stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-            scope.spawn(move || {
-                let mut data = Vec::new();
-                stream.read_to_end(&mut data).unwrap();
-                assert!(data.len() == BYTES && data.iter().all(|&byte| byte == data[0]));
-            });
-        }
-    });
-}
 
 fn options(pac: Config) -> Options {
     let buffer = pac.buffer;
@@ -58,8 +30,8 @@ fn every_way_to_hold_and_attach_delivers_everything_and_leaves_nothing() {
             let before = world.receiver_state();
             let guarded = Options { hold, attach, ..options(Config::new(8_000)) };
             let (summary, ()) = world.guarded(guarded, || {
-                incast(&world, RECEIVER_V4);
-                incast(&world, RECEIVER_V6);
+                world.incast(RECEIVER_V4);
+                world.incast(RECEIVER_V6);
             });
             let what = format!("{name}, {attach:?}: {summary:?}");
             assert_eq!(summary.hold, name, "{what}");
@@ -73,7 +45,7 @@ fn every_way_to_hold_and_attach_delivers_everything_and_leaves_nothing() {
 #[test]
 fn an_open_gate_sends_nothing_to_user_space() {
     let Some(world) = World::new() else { return };
-    let (summary, ()) = world.guarded(options(Config::new(64 << 20)), || incast(&world, RECEIVER_V4));
+    let (summary, ()) = world.guarded(options(Config::new(64 << 20)), || world.incast(RECEIVER_V4));
     assert_eq!((summary.released, summary.held_max, summary.overflow), (0, 0, 0), "{summary:?}");
     assert!(summary.arrivals > 0 && summary.passed > 0, "{summary:?}");
 }
@@ -85,8 +57,8 @@ fn exact_credit_strands_no_sender_that_pushes_unasked() {
         for buffer in [8_000, 96 << 10] {
             let guarded = Options { hold, ..options(Config::credit(buffer)) };
             let (summary, ()) = world.guarded(guarded, || {
-                incast(&world, RECEIVER_V4);
-                incast(&world, RECEIVER_V6);
+                world.incast(RECEIVER_V4);
+                world.incast(RECEIVER_V6);
             });
             assert_eq!((summary.hold, summary.lost), (name, 0), "{summary:?}");
         }
@@ -151,7 +123,7 @@ fn junk_and_a_flood_of_syns_harm_nobody() {
             (0..30_000_u16).map(|port| emit(&flow_key(1024 + port), &syn, Direction::Ingress)).collect();
         world.inject(&flood);
         drop(listener);
-        incast(&world, RECEIVER_V4);
+        world.incast(RECEIVER_V4);
 
         let socket = world.receiver(|| UdpSocket::bind((RECEIVER_V4, 0))).unwrap();
         socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();

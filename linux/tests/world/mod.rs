@@ -4,11 +4,12 @@
 #![allow(clippy::unwrap_used, reason = "a panic in a test is the failure report")]
 
 use std::fs::File;
-use std::io;
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::io::{self, Read, Write};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::process::Command;
+use std::time::Duration;
 
 use ackgate_control::flow::FlowKey;
 use ackgate_control::policy::Policy;
@@ -238,6 +239,30 @@ impl World {
             done.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
             host.join().unwrap().unwrap()
         })
+    }
+
+    /// Eight senders at once to an address of the receiver; panics unless every byte arrives.
+    pub(crate) fn incast(&self, to: impl Into<IpAddr>) {
+        const BYTES: usize = 150_000;
+        let to = to.into();
+        let listener = self.receiver(|| TcpListener::bind((to, 0))).unwrap();
+        let address = SocketAddr::new(to, listener.local_addr().unwrap().port());
+        std::thread::scope(|scope| {
+            for sender in 0..8_u8 {
+                let connect = || TcpStream::connect_timeout(&address, Duration::from_secs(10));
+                let mut stream = self.sender(connect).unwrap();
+                scope.spawn(move || stream.write_all(&vec![sender; BYTES]).unwrap());
+            }
+            for _ in 0..8 {
+                let (mut stream, _) = listener.accept().unwrap();
+                stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+                scope.spawn(move || {
+                    let mut data = Vec::new();
+                    stream.read_to_end(&mut data).unwrap();
+                    assert!(data.len() == BYTES && data.iter().all(|&byte| byte == data[0]));
+                });
+            }
+        });
     }
 
     /// Devices, qdiscs, filters and netfilter rules of the receiver.
