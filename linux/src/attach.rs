@@ -87,7 +87,9 @@ impl Attachment {
     /// # Errors
     /// When the kernel has no tcx (before Linux 6.6), or this process may not.
     pub fn tcx(device: &Device, programs: Programs<'_>) -> Result<Self, Error> {
-        let link = |program, side| tcx::link(program, device.index, side).map_err(|e| Error::from_io(WHAT, e));
+        let link = |program, side| {
+            tcx::link(program, device.index, side, tcx::Place::First).map_err(|e| Error::from_io(WHAT, e))
+        };
         // Arrivals first: what is charged before they are counted would be owed until it decays.
         let ingress = programs.ingress.map(|program| link(program, Side::Ingress)).transpose()?;
         let egress = link(programs.egress, Side::Egress)?;
@@ -221,7 +223,8 @@ pub(crate) enum Inward {
 /// Puts a program on the way into a device of our own.
 pub(crate) fn inward(clsact: bool, device: &Device, program: BorrowedFd<'_>) -> Result<Inward, Error> {
     if !clsact {
-        let link = tcx::link(program, device.index, Side::Ingress).map_err(|e| Error::from_io(WHAT, e))?;
+        let link =
+            tcx::link(program, device.index, Side::Ingress, tcx::Place::First).map_err(|e| Error::from_io(WHAT, e))?;
         return Ok(Inward::Tcx { _link: link });
     }
     let failed = |error: libbpf_rs::Error| Error::from_bpf(WHAT, &error);
@@ -271,5 +274,5 @@ pub(crate) fn attach(clsact: bool, device: &Device, programs: Programs<'_>) -> R
 
 /// Whether this kernel has tcx: tried with the smallest program there is.
 pub(crate) fn kernel_has_tcx() -> bool {
-    sys::smallest_program().is_ok_and(|program| tcx::link(program.as_fd(), 1, Side::Ingress).is_ok())
+    sys::smallest_program().is_ok_and(|program| tcx::link(program.as_fd(), 1, Side::Ingress, tcx::Place::First).is_ok())
 }

@@ -21,6 +21,8 @@ use crate::watchdog::{Harm, Turn};
 const BUSY: u64 = 100;
 /// Seconds in a row that it must last.
 const LASTING: u32 = 2;
+/// Active connections from which on their age means something.
+const SEVERAL: u64 = 4;
 /// Bytes that must have left before the direction of traffic means something, and how many times what arrived they must be.
 const MUCH: u64 = 10_000_000;
 const TIMES: u64 = 10;
@@ -49,6 +51,8 @@ pub enum Notice {
     },
     /// The device carries frames both ways, and neither program has seen TCP in them.
     NothingSeen,
+    /// Most of the active connections were open before the guard began, and are hardly guarded.
+    OlderConnections,
     /// The device of a router sends what the receivers behind it get.
     WrongSide,
     /// The guard seems to do harm: it holds nothing and lowers no window for that long.
@@ -97,6 +101,11 @@ impl fmt::Display for Notice {
             Self::NothingSeen => {
                 write!(f, "the device carries frames both ways, but no TCP is seen in them: {CAUSE}; nothing is guarded")
             }
+            Self::OlderConnections => f.write_str(
+                "most of the active connections were open before the guard began: only their requests wait, for TCP tells the scale \
+                 of its windows in the handshake alone; what is opened from now on is guarded, so let the application reconnect \
+                 (`older` counts those that are left)",
+            ),
             Self::WrongSide => f.write_str(
                 "this host forwards packets, and this device sends ten times what it receives: if the receivers are behind it, \
                  guard the device on which their data arrives instead",
@@ -121,6 +130,10 @@ pub(crate) struct Seen {
     pub(crate) departures: u64,
     /// Frames in either direction that are no TCP of known connections.
     pub(crate) other: u64,
+    /// Connections that were active within the last second.
+    pub(crate) senders: u64,
+    /// Of these, those that were open before the guard began.
+    pub(crate) older: u64,
 }
 
 /// What the device has counted.
@@ -212,6 +225,9 @@ impl Neighbours {
                 Looks::NothingSeen => Some(Notice::NothingSeen),
             });
         }
+        if mostly_older(seen) {
+            notices.push(Notice::OlderConnections);
+        }
         if self.forwards && sends_what_others_get(self.start, carried) {
             notices.push(Notice::WrongSide);
         }
@@ -261,6 +277,10 @@ fn judge(before: Carried, carried: Carried, seen_before: Seen, seen: Seen) -> Lo
     }
 }
 
+const fn mostly_older(seen: Seen) -> bool {
+    seen.senders >= SEVERAL && seen.older > seen.senders / 2
+}
+
 fn sends_what_others_get(start: Carried, now: Carried) -> bool {
     let sent = now.bytes_out.saturating_sub(start.bytes_out);
     sent >= MUCH && sent / TIMES >= now.bytes_in.saturating_sub(start.bytes_in)
@@ -282,7 +302,7 @@ mod tests {
     #[test]
     fn silence_means_something_only_beside_traffic() {
         let frames = |n| Carried { frames_in: n, frames_out: n, ..Carried::default() };
-        let seen = |arrivals, departures, other| Seen { arrivals, departures, other };
+        let seen = |arrivals, departures, other| Seen { arrivals, departures, other, ..Seen::default() };
         let looks = |n, seen| judge(frames(0), frames(n), Seen::default(), seen);
         assert_eq!(looks(0, seen(0, 0, 0)), Looks::Fine);
         assert_eq!(looks(1000, seen(500, 500, 0)), Looks::Fine);
@@ -291,6 +311,13 @@ mod tests {
         assert_eq!(looks(1000, seen(0, 0, 3)), Looks::NothingSeen);
         assert_eq!(looks(1000, seen(0, 0, 2000)), Looks::Fine, "a host that talks UDP");
         assert_eq!(looks(10, seen(0, 10, 0)), Looks::Fine, "too little to tell");
+    }
+
+    #[test]
+    fn the_age_of_connections_matters_where_most_are_old() {
+        let seen = |senders, older| Seen { senders, older, ..Seen::default() };
+        assert!(mostly_older(seen(4, 3)) && mostly_older(seen(64, 64)));
+        assert!(!mostly_older(seen(4, 2)) && !mostly_older(seen(3, 3)) && !mostly_older(seen(0, 0)));
     }
 
     #[test]

@@ -44,63 +44,65 @@ macro_rules! statistics {
 }
 
 statistics! {
-    /// Connections that were charged or heard within the last second.
+    /// Connections that data came from, or was asked of, within the last second.
     Gauge senders,
-    /// Wire bytes that released ACKs have triggered and that have not arrived.
+    /// Senders whose connections were open before the guard began: only their requests wait.
+    Gauge older,
+    /// Bytes that ACKs and requests have triggered and that have not arrived yet, headers included.
     Gauge in_flight,
-    /// Wire bytes that may be in flight.
+    /// The budget: bytes that may be in flight at once, headers included.
     Gauge threshold,
-    /// What the link is reckoned with, in Mb/s: its rate as given, or less where it has shown to carry less; 0 when it is not known.
+    /// Rate of the link that the guard goes by, in Mb/s: as given, or less where it has shown to carry less; 0 when not known.
     Gauge link_mbps,
     /// Frames held now.
     Gauge held,
     /// Frames released after having been held, for whatever reason.
     Counter released,
-    /// Frames released because they had been held for the longest time allowed.
+    /// Frames released because they had been held for --max-hold.
     Counter forced,
-    /// Window updates sent once more because nothing came of them.
+    /// Window updates sent again because no data followed.
     Counter repeated,
     /// Outgoing segments that were never held.
     Counter passed,
-    /// ACKs that were left out because the next one says it all.
+    /// ACKs omitted because a later one covers them (ACK thinning).
     Counter thinned,
-    /// Segments whose window was lowered.
+    /// Outgoing segments whose advertised window was lowered.
     Counter rewritten,
     /// Incoming segments.
     Counter arrivals,
-    /// Incoming data segments that came late to fill a hole: what loss looks like at the receiver.
+    /// Data segments that arrived late to fill a hole: what loss looks like at the receiver.
     Counter lost_segments,
     /// Segments that would have been held, with --observe.
     Counter would_hold,
-    /// Mean round-trip time of the connections without the time that ACKs are held, in microseconds.
+    /// Mean round-trip time of the connections in microseconds, without the time that ACKs are held.
     Gauge mean_rtt_us,
-    /// How long all frames that were held and released had been held together, in microseconds.
+    /// Microseconds that frames were held, summed over all that were held and released.
     Counter held_us,
-    /// Connections that are left alone as `exclude` and `include` say.
+    /// Connections left alone by the rules of `exclude` and `include`.
     Counter excluded,
-    /// Connections that found no room in the flow table and are not guarded.
+    /// Connections not guarded because the flow table was full.
     Counter unguarded,
-    /// Segments of connections that are excluded, found no room or were not seen to begin, which pass.
+    /// Segments that pass because their connection is excluded, found no room, or was never seen to begin.
     Counter untracked,
-    /// Frames of other protocols, which pass.
+    /// Frames of other protocols; they pass.
     Counter not_tcp,
-    /// IP fragments, which pass.
+    /// IP fragments; they pass.
     Counter fragments,
-    /// Frames whose headers do not add up, which pass.
+    /// Frames with inconsistent headers; they pass.
     Counter malformed,
-    /// Segments signed by TCP-MD5 or TCP-AO, which pass untouched.
+    /// Segments signed by TCP-MD5 or TCP-AO; they pass unchanged.
     Counter authenticated,
     /// Frames that should have been held but passed: no room, or too large.
     Counter overflow,
-    /// Released frames that the device would not take.
+    /// Released frames that the device did not accept.
     Counter lost,
     /// Frames sent to hand connections back to TCP, when the guard stepped aside or was stopped.
     Counter handed_back,
-    /// Segments outside the window that their receiver offers, of which nothing was believed.
+    /// Segments outside the window that their receiver offers; ignored.
     Counter unacceptable,
-    /// Times that the guard stepped aside because it seemed to do harm.
+    /// Times that the guard paused because it seemed to do harm.
     Counter stepped_aside,
-    /// Times that the daemon was stopped for so long that its standby process acted in its place.
+    /// Times that the daemon did not run for so long that its standby process acted in its place.
     Counter rescues,
 }
 

@@ -54,7 +54,23 @@ const fn stage(flags: u32) -> Stage {
 }
 
 /// Connections that were heard of within `span`: the senders of now.
-pub(crate) fn active(state: &impl State, now: Time, span: Span) -> u64 {
-    let is_active = |flow: &Flow| flow.flags.any(flag::KNOWN) && now.since(Time(flow.last_active.get())) < span;
-    (0..state.flow_count()).filter(|&id| state.flow(FlowId(id)).is_some_and(is_active)).count() as u64
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Senders {
+    /// All of them.
+    pub(crate) all: u64,
+    /// Those whose handshake was not seen, and is not going on.
+    pub(crate) older: u64,
+}
+
+impl Senders {
+    pub(crate) fn count(state: &impl State, now: Time, span: Span) -> Self {
+        let is_active = |flow: &&Flow| flow.flags.any(flag::KNOWN) && now.since(Time(flow.last_active.get())) < span;
+        (0..state.flow_count()).filter_map(|id| state.flow(FlowId(id))).filter(is_active).fold(
+            Self::default(),
+            |Self { all, older }, flow| Self {
+                all: all + 1,
+                older: older + u64::from(!flow.flags.any(flag::SCALE_KNOWN | flag::HALF_OPEN)),
+            },
+        )
+    }
 }

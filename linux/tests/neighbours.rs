@@ -17,8 +17,9 @@ use std::time::{Duration, Instant};
 use ackgate_control::gate::Config;
 use ackgate_control::units::Span;
 use ackgate_linux::doctor::Finding;
+use ackgate_linux::watch::{self, Watch};
 use ackgate_linux::{Error, Guard, Notice, Options, attach};
-use world::{DEVICE, RECEIVER_V4, World};
+use world::{DEVICE, RECEIVER_V4, SENDER_DEVICE, World};
 
 /// What a program returns to end the chain, and to go on with it.
 const OK: i32 = 0;
@@ -38,27 +39,6 @@ fn world_with_tcx() -> Option<World> {
         return None;
     }
     Some(world)
-}
-
-/// Eight senders at once; panics unless every byte arrives.
-fn incast(world: &World) {
-    const BYTES: usize = 150_000;
-    let listener = world.receiver(|| TcpListener::bind((RECEIVER_V4, 0))).unwrap();
-    let address = listener.local_addr().unwrap();
-    std::thread::scope(|scope| {
-        for _ in 0..8 {
-            let mut stream = world.sender(|| TcpStream::connect_timeout(&address, Duration::from_secs(10))).unwrap();
-            scope.spawn(move || stream.write_all(&vec![1; BYTES]).unwrap());
-        }
-        for _ in 0..8 {
-            let (mut stream, _) = listener.accept().unwrap();
-            stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-            scope.spawn(move || {
-                let mut data = Vec::new();
-                assert_eq!(stream.read_to_end(&mut data).unwrap(), BYTES);
-            });
-        }
-    });
 }
 
 /// Somebody else's program: returns a number and nothing else.
@@ -152,7 +132,7 @@ fn a_program_that_ends_the_chain_hides_nothing_and_sees_what_is_released() {
     let Some(world) = world_with_tcx() else { return };
     let [_ingress, egress] = world
         .receiver(|| [libbpf_sys::BPF_TCX_INGRESS, libbpf_sys::BPF_TCX_EGRESS].map(|hook| Foreign::attach(OK, hook)));
-    let (summary, ()) = world.guarded(Options { bpf_stats: true, ..options() }, || incast(&world));
+    let (summary, ()) = world.guarded(Options { bpf_stats: true, ..options() }, || world.incast(RECEIVER_V4));
     assert!(summary.arrivals > 0 && summary.passed > 0 && summary.released > 0, "{summary:?}");
     assert_eq!(summary.lost, 0, "{summary:?}");
     assert!(egress.runs() >= summary.passed + summary.released, "{} of {summary:?}", egress.runs());
@@ -165,7 +145,7 @@ fn whoever_comes_in_front_later_is_told_and_so_is_what_it_hides() {
     let (told, end) = std::thread::scope(|scope| {
         scope.spawn(|| {
             while !done.load(Ordering::Relaxed) {
-                incast(&world);
+                world.incast(RECEIVER_V4);
             }
         });
         let foreign = std::sync::Mutex::new(None);
@@ -192,18 +172,85 @@ fn a_program_that_goes_on_hides_nothing_and_nothing_is_said_of_hiding() {
     let begin = Instant::now();
     // Several looks around.
     let enough = move |_: &[Notice]| begin.elapsed() > Duration::from_secs(4);
-    let (told, end) = guard_until(&world, options(), || incast(&world), enough);
+    let (told, end) = guard_until(&world, options(), || world.incast(RECEIVER_V4), enough);
     end.unwrap();
     assert_eq!(told, []);
     drop(foreign);
 }
 
 #[test]
+fn a_watch_stands_behind_the_guard() {
+    let Some(world) = world_with_tcx() else { return };
+    let watch = std::sync::Mutex::new(None);
+    let settings =
+        watch::Options { device: DEVICE.into(), width: Span::millis(1), stall: Span::millis(150), bpf_stats: false };
+    let order = || attach::tcx_programs(DEVICE).unwrap();
+    let put = || {
+        *watch.lock().unwrap() = Some(Watch::start(&settings).unwrap());
+        assert_eq!(order()[..2], ["ackgate_ingress", watch::PROGRAM], "arrivals first");
+    };
+    let begin = Instant::now();
+    let enough = move |_: &[Notice]| begin.elapsed() > Duration::from_secs(3);
+    let (told, end) = guard_until(&world, options(), put, enough);
+    end.unwrap();
+    assert_eq!(told, []);
+}
+
+/// Connections to the receiver's port, which the receiver accepts.
+fn connections(world: &World, listener: &TcpListener, count: usize) -> Vec<[TcpStream; 2]> {
+    let address = listener.local_addr().unwrap();
+    let one = |_| {
+        let sender = world.sender(|| TcpStream::connect_timeout(&address, Duration::from_secs(10))).unwrap();
+        [sender, listener.accept().unwrap().0]
+    };
+    (0..count).map(one).collect()
+}
+
+#[test]
+fn connections_that_are_older_than_the_guard_are_counted_and_told() {
+    let Some(world) = World::new() else { return };
+    let (first, second) = world.receiver(|| {
+        let listener = TcpListener::bind((RECEIVER_V4, 0)).unwrap();
+        let mut pairs = connections(&world, &listener, 5);
+        let (stop, _keep) = UnixStream::pair().unwrap();
+        let mut guard = Guard::start(options()).unwrap();
+        let busy = |guard: &mut Guard, pairs: &mut [[TcpStream; 2]]| {
+            for _ in 0..10 {
+                for [sender, receiver] in &mut *pairs {
+                    sender.write_all(&[1; 1000]).unwrap();
+                    receiver.read_exact(&mut [0; 1000]).unwrap();
+                }
+                guard.run(ackgate_linux::now() + Span::millis(150), stop.as_fd()).unwrap();
+            }
+            let snapshot = guard.snapshot();
+            (snapshot.senders, snapshot.older, guard.notices())
+        };
+        let first = busy(&mut guard, &mut pairs);
+        pairs.extend(connections(&world, &listener, 2));
+        let second = busy(&mut guard, &mut pairs);
+        let _ = guard.stop();
+        (first, second)
+    });
+    assert_eq!(first, (5, 5, vec![Notice::OlderConnections]));
+    assert_eq!(second, (7, 5, vec![]), "told once");
+}
+
+#[test]
 fn a_device_that_goes_ends_the_guard() {
-    for way in ["delete", "move"] {
+    for way in ["delete", "namespace", "move"] {
         let Some(world) = World::new() else { return };
         let go = || match way {
             "delete" => run(&format!("ip link del {DEVICE}")),
+            // As when a container ends: the namespace that has the other end goes, and both ends with it.
+            "namespace" => {
+                let made = std::thread::spawn(|| {
+                    nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNET).unwrap();
+                    std::fs::File::open("/proc/thread-self/ns/net").unwrap()
+                });
+                let container = made.join().unwrap();
+                let path = format!("/proc/{}/fd/{}", std::process::id(), container.as_raw_fd());
+                world.sender(|| run(&format!("ip link set {SENDER_DEVICE} netns {path}")));
+            }
             _ => {
                 let elsewhere = world.sender(|| std::fs::File::open("/proc/thread-self/ns/net")).unwrap();
                 run(&format!("ip link set {DEVICE} netns /proc/{}/fd/{}", std::process::id(), elsewhere.as_raw_fd()));

@@ -118,6 +118,28 @@ fn what_is_counted_live_is_what_a_capture_says() {
     assert_eq!(capture.bins.iter().map(|bin| bin.senders).max(), Some(u64::from(FLOWS)));
 }
 
+/// Full-size frames of all connections, as in a long transfer.
+#[test]
+#[ignore = "a measurement, which prints what a frame costs: run it alone"]
+fn what_a_full_frame_costs() {
+    const PAYLOAD: u32 = 1448;
+    let Some(world) = World::new() else { return };
+    let options = Options { device: DEVICE.into(), width: WIDTH, stall: STALL, bpf_stats: true };
+    let mut watch = world.receiver(|| Watch::start(&options)).unwrap();
+    for round in 0..200 {
+        let steps = (0..50).map(|n| (0, 1 + (round * 50 + n) * PAYLOAD, Flags::ACK, PAYLOAD));
+        let frames: Vec<_> = steps.flat_map(|step| keys().into_iter().map(move |key| frame(&key, &step))).collect();
+        world.inject(&frames);
+        world.receiver(|| watch.collect(|_| ())).unwrap();
+    }
+    let (frames, nanos) = watch.cost().unwrap();
+    assert!(frames >= 100_000, "{frames}");
+    let each = nanos as f64 / frames as f64;
+    // 1514 bytes, and the 24 of preamble, FCS and gap.
+    let a_second = 1e9 / 8.0 / 1538.0;
+    println!("{each:.0} ns a frame of {frames}: {:.2} % of a processor at 1 Gb/s", each * a_second / 1e7);
+}
+
 /// A capture in microseconds.
 fn pcap(frames: &[(u64, Vec<u8>)]) -> Vec<u8> {
     let header = [0xa1b2_c3d4_u32, 4 << 16 | 2, 0, 0, 65_535, 1];

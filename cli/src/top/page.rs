@@ -10,7 +10,8 @@ use ratatui::widgets::{Block, Borders, Cell, Paragraph, Row, Sparkline, Table, W
 use super::view::{Guard, View};
 
 /// Statistics that say why something was not guarded as it might have been.
-const REASONS: [&str; 10] = [
+const REASONS: [&str; 11] = [
+    "older",
     "excluded",
     "unguarded",
     "overflow",
@@ -50,7 +51,7 @@ pub(super) fn draw(view: &View, area: Rect, buffer: &mut Buffer) {
     };
     guards(view).render(list, buffer);
     self::releases(selected, releases, buffer);
-    self::reasons(selected).render(reasons, buffer);
+    self::reasons(selected, reasons.width).render(reasons, buffer);
     self::notices(selected).render(notices, buffer);
 }
 
@@ -62,7 +63,7 @@ fn guards(view: &View) -> Table<'_> {
         if index == view.selected_index() { row.bold() } else { row }
     });
     let names = ["INTERFACE", "GUARD", "SENDERS", "IN FLIGHT OF BUDGET", "HELD", "REL/S", "RTT", "HELD FOR", "RTT X"];
-    let widths = [9, 8, 7, 19, 4, 5, 6, 8, 5].map(Constraint::Length);
+    let widths = [9, 8, 7, 20, 4, 5, 6, 8, 5].map(Constraint::Length);
     Table::new(rows, widths).header(Row::new(names.map(right_but_first())).style(Style::new().fg(Color::Cyan)))
 }
 
@@ -106,6 +107,22 @@ fn shortened(text: &str, most: usize) -> String {
         return text.to_owned();
     }
     text.chars().take(most - 1).chain(['~']).collect()
+}
+
+/// As many words as fit, with their loss shown.
+fn whole_words(text: &str, most: usize) -> String {
+    if text.chars().count() <= most {
+        return text.to_owned();
+    }
+    let mut kept = String::new();
+    for word in text.split(' ') {
+        if kept.chars().count() + word.chars().count() + " ...".len() > most {
+            break;
+        }
+        kept += word;
+        kept.push(' ');
+    }
+    kept + "..."
 }
 
 /// `[####......]`, short of the frame around it.
@@ -153,22 +170,25 @@ fn releases(guard: &Guard, area: Rect, buffer: &mut Buffer) {
         .render(area, buffer);
 }
 
-fn reasons(guard: &Guard) -> Table<'_> {
-    let rows =
-        REASONS.iter().filter_map(|name| STATISTICS.iter().find(|statistic| statistic.name == *name)).map(|reason| {
+fn reasons(guard: &Guard, width: u16) -> Table<'_> {
+    // Besides the name and two numbers, and a blank.
+    let width = usize::from(width).saturating_sub(13 + 6 + 6 + 1);
+    let rows = REASONS.iter().filter_map(|name| STATISTICS.iter().find(|statistic| statistic.name == *name)).map(
+        move |reason| {
             let &Statistic { name, help, .. } = reason;
             let row = Row::new([
                 Cell::new(name),
                 right(count(guard.number(name))),
                 right(count(guard.rate(name))),
-                Cell::new(format!(" {help}")),
+                Cell::new(format!(" {}", whole_words(help, width))),
             ]);
             if guard.rate(name) > 0 {
                 row.style(Style::new().fg(Color::Yellow).add_modifier(Modifier::BOLD))
             } else {
                 row
             }
-        });
+        },
+    );
     let names = [Cell::new("NOT GUARDED"), right("ALL".into()), right("/S".into()), Cell::new(" WHAT IT COUNTS")];
     let widths = [Constraint::Length(13), Constraint::Length(6), Constraint::Length(6), Constraint::Min(0)];
     Table::new(rows, widths).column_spacing(0).header(Row::new(names).style(Style::new().fg(Color::Cyan)))
@@ -193,8 +213,8 @@ mod tests {
 
     fn answer(device: &str, seconds: u64, released: u64) -> Value {
         json!({
-            "device": device, "guard": "credit", "observe": false, "guarding_s": seconds, "senders": 1234, "in_flight": 78_200,
-            "threshold": 90_000, "held": 56, "released": released, "mean_rtt_us": 200, "passed": released, "held_us": released * 680, "excluded": 3,
+            "device": device, "guard": "credit", "observe": false, "guarding_s": seconds, "senders": 1234, "in_flight": 9_200,
+            "threshold": 9_999, "held": 56, "released": released, "mean_rtt_us": 200, "passed": released, "held_us": released * 680, "excluded": 3,
             "overflow": seconds * 1000, "notices": [{ "at_s": 7, "text": "stepping aside for 30 s" }],
         })
     }
@@ -215,7 +235,7 @@ mod tests {
         assert!(page[0].contains("2 interfaces guarded"), "{page:#?}");
         assert_eq!(
             words(&page[2]),
-            ["eth0", "credit", "1.2k", "78k", "[######..]", "90k", "56", "45k", "200us", "680us", "2.7"],
+            ["eth0", "credit", "1.2k", "9.2k", "[#######.]", "9.9k", "56", "45k", "200us", "680us", "2.7"],
             "{page:#?}"
         );
         assert!(page[3].starts_with("bond-sto~ credit"), "{page:#?}");
@@ -223,6 +243,7 @@ mod tests {
             |start: &str| page.iter().find(|line| line.starts_with(start)).unwrap_or_else(|| panic!("{page:#?}"));
         assert_eq!(words(line("excluded"))[..4], ["excluded", "3", "0", "Connections"]);
         assert_eq!(words(line("overflow"))[..3], ["overflow", "2.0k", "1.0k"]);
+        assert!(line("excluded").ends_with(" Connections left alone by the rules of `exclude` ..."), "{page:#?}");
         assert!(line("after 7 s").contains("stepping aside"));
     }
 

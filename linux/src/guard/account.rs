@@ -12,7 +12,7 @@ use crate::neighbours::Seen;
 use crate::observe::Observation;
 use crate::standby::Standby;
 use crate::statistics::Snapshot;
-use crate::sweep;
+use crate::sweep::Senders;
 use crate::sys;
 use crate::watchdog::Signs;
 
@@ -128,7 +128,10 @@ impl Guard {
     pub(super) fn seen(&self) -> Seen {
         let shared = self.datapath.shared();
         let (gate, books) = (shared.gate(), shared.books());
+        let Senders { all: senders, older } = self.senders();
         Seen {
+            senders,
+            older,
             arrivals: gate.arrivals.get(),
             departures: gate.passed.get()
                 + gate.thinned.get()
@@ -136,6 +139,10 @@ impl Guard {
                 + all_released(&self.scheduler.stats()),
             other: books.not_tcp.get() + books.fragments.get() + books.malformed.get() + books.authenticated.get(),
         }
+    }
+
+    fn senders(&self) -> Senders {
+        Senders::count(self.datapath.shared(), sys::now(), ACTIVE)
     }
 
     /// How things stand.
@@ -147,8 +154,10 @@ impl Guard {
         let books = shared.books();
         // Where nothing is touched, nothing has been left out or lowered.
         let done = |count: u64| if self.options.observe { 0 } else { count };
+        let senders = self.senders();
         Snapshot {
-            senders: sweep::active(shared, sys::now(), ACTIVE),
+            senders: senders.all,
+            older: senders.older,
             in_flight: decision::in_flight(&self.rules, gate),
             threshold: gate.threshold.get(),
             link_mbps: (decision::link_rate(&self.rules, gate) + 62_500) / 125_000,

@@ -15,14 +15,27 @@ const fn hook(side: Side) -> libbpf_sys::bpf_attach_type {
     }
 }
 
-/// Attaches a program in front of whatever is there; closing the link detaches it.
-pub(crate) fn link(program: BorrowedFd<'_>, ifindex: i32, side: Side) -> io::Result<OwnedFd> {
-    // "Before", and before nobody in particular: the head of the chain.
-    let options = libbpf_sys::bpf_link_create_opts {
+/// Where a program goes among those of a hook.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// In front of whatever is there.
+    First,
+    /// Right behind this one, by its kernel id.
+    Behind(u32),
+}
+
+/// Attaches a program; closing the link detaches it.
+pub(crate) fn link(program: BorrowedFd<'_>, ifindex: i32, side: Side, place: Place) -> io::Result<OwnedFd> {
+    let mut options = libbpf_sys::bpf_link_create_opts {
         sz: size_of::<libbpf_sys::bpf_link_create_opts>() as libbpf_sys::size_t,
+        // "Before", and before nobody in particular: the head of the chain.
         flags: libbpf_sys::BPF_F_BEFORE,
         ..Default::default()
     };
+    if let Place::Behind(id) = place {
+        options.flags = libbpf_sys::BPF_F_AFTER | libbpf_sys::BPF_F_ID;
+        options.__bindgen_anon_1.tcx.relative_id = id;
+    }
     // SAFETY: plain integers, and options that are as long as `sz` says and alive during the call.
     let fd = unsafe { libbpf_sys::bpf_link_create(program.as_raw_fd(), ifindex, hook(side), &raw const options) };
     owned(fd)

@@ -26,6 +26,8 @@ use crate::sys::{self, Side, tcx};
 
 /// What the program is called in `bpftool`.
 pub const PROGRAM: &str = "ackgate_watch";
+/// The name of the program by which a guard counts what arrives.
+const GUARD: &str = "ackgate_ingress";
 
 /// The narrowest and the widest bin.
 pub const WIDTHS: (Span, Span) = (Span::micros(100), Span::millis(10));
@@ -164,7 +166,13 @@ impl Watch {
         let stats = options.bpf_stats.then(sys::RunTimeStats::enable).transpose();
         let stats = stats.map_err(|source| Error::from_io("have the kernel measure the program", source))?;
         let program = skel.progs.ackgate_watch.as_fd();
-        let link = tcx::link(program, device.index, Side::Ingress)
+        // In front, where nobody hides packets from it; a guard stands in front of it and passes everything on.
+        let guard = tcx::programs(device.index, Side::Ingress)
+            .unwrap_or_default()
+            .into_iter()
+            .find(|&id| tcx::name(id).is_some_and(|name| name == GUARD));
+        let place = guard.map_or(tcx::Place::First, tcx::Place::Behind);
+        let link = tcx::link(program, device.index, Side::Ingress, place)
             .map_err(|source| Error::from_io("attach the program that watches by tcx (Linux 6.6)", source))?;
         Ok(Self {
             width: options.width,
