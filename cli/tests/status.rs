@@ -22,6 +22,7 @@ use serde_json::Value;
 use world::{DEVICE, World};
 
 const METRICS: &str = "127.0.0.1:9477";
+const NOBODY: libc::uid_t = 65_534;
 
 /// A guard that tells its metrics, and the first sample that it printed.
 struct Run {
@@ -56,7 +57,10 @@ fn status(world: &World, arguments: &[&str]) -> Output {
 
 /// The body of a page, and the head before it.
 fn get(world: &World, address: &str, path: &str) -> Option<(String, String)> {
-    let mut stream = world.receiver(|| TcpStream::connect(address)).ok()?;
+    ask(world.receiver(|| TcpStream::connect(address)).ok()?, address, path)
+}
+
+fn ask(mut stream: TcpStream, address: &str, path: &str) -> Option<(String, String)> {
     write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").ok()?;
     let mut text = String::new();
     stream.read_to_string(&mut text).ok()?;
@@ -87,12 +91,18 @@ fn a_statistic_has_one_name_wherever_it_is_told() {
         assert!(metrics.contains(&line), "{line} in {metrics}");
     }
     assert!(metrics.ends_with("# EOF\n"), "{metrics}");
+    let as_nobody = world.receiver(|| {
+        // SAFETY: takes integers; called by its number it changes this thread alone.
+        assert_eq!(unsafe { libc::syscall(libc::SYS_setresuid, NOBODY, NOBODY, NOBODY) }, 0);
+        TcpStream::connect(METRICS).ok().and_then(|stream| ask(stream, METRICS, "/metrics"))
+    });
+    assert!(as_nobody.is_some_and(|(head, _)| head.contains("200")), "loopback belongs to all users");
     let (head, page) = get(&world, METRICS, "/").unwrap();
     assert!(head.contains("200") && head.contains("text/html") && page.contains("fetch('/metrics'"), "{head}\n{page}");
     let elsewhere = page.replace("http://www.w3.org/2000/svg", "");
     assert!(!elsewhere.contains("://"), "it works where nothing else can be reached");
     assert!(get(&world, METRICS, "/metric").unwrap().0.contains("404"));
-    let stranger = world.receiver(|| ackgate(&["status"]).uid(65_534).output());
+    let stranger = world.receiver(|| ackgate(&["status"]).uid(NOBODY).output());
     match stranger {
         Ok(stranger) => {
             assert_eq!(stranger.status.code(), Some(2), "{stranger:?}");

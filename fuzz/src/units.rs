@@ -1,5 +1,6 @@
-//! Quantities, lists, ranges and changes as they stand on the command line.
+//! Quantities, lists, ranges, rules and changes as they stand on the command line and in the file of settings.
 
+use ackgate_linux::selection::Rule;
 use ackgate_sim::scenario::Assignment;
 use ackgate_sim::scenario::human::{parse_bytes, parse_rate, parse_span};
 use ackgate_sim::sweep::folder::{format_ranges, parse_ranges};
@@ -39,6 +40,11 @@ pub fn run(bytes: &[u8]) {
         sorted.sort_unstable();
         sorted.dedup();
         assert_eq!(parse_ranges(&format_ranges(&sorted), MOST), Some(sorted));
+    }
+    match text.parse::<Rule>() {
+        Ok(Rule::Group(path)) => assert!(path.is_absolute()),
+        Ok(rule) => assert_eq!(rule.to_string().parse(), Ok(rule)),
+        Err(_) => {}
     }
     let _ = Assignment::parse("--set", text);
 }

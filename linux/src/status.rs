@@ -155,4 +155,14 @@ mod tests {
         assert!(error.kind() == io::ErrorKind::PermissionDenied && error.to_string().contains("65534"), "{error}");
         drop(false_guard);
     }
+
+    #[test]
+    fn another_user_cannot_mark_packets() {
+        let mark = || {
+            let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+            nix::sys::socket::setsockopt(&socket, sockopt::Mark, &crate::emitter::PASS_MARK)
+        };
+        let Some(marked) = as_nobody(mark) else { return };
+        assert_eq!(marked, Err(nix::errno::Errno::EPERM));
+    }
 }
