@@ -42,12 +42,12 @@ struct Cli {
 enum Command {
     /// Shows incast on this machine, with and without the guard, in under two minutes.
     Demo(demo::Arguments),
-    /// Guards an interface, or those of a file, in the foreground; Ctrl-C leaves them as they were. Needs root.
+    /// Guards an interface, or all that a file names, until Ctrl-C, which restores them. Needs root.
     Run(run::Arguments),
     /// The file of settings of a guard that runs as a service.
     #[command(subcommand)]
     Config(config::Command),
-    /// How the guards of this host stand: every statistic, and what they had to say.
+    /// The state of this host's guards: every statistic and every notice.
     Status(status::Arguments),
     /// The guards of this host at a glance, second by second.
     Top(top::Arguments),
@@ -61,17 +61,17 @@ enum Command {
     /// A testbed in network namespaces: senders, a shallow-buffered switch, a receiver. Needs root.
     #[command(subcommand)]
     Lab(lab::Command),
-    /// The floor of this host's retransmission timeout: lower it, see what holds, put it back.
+    /// The minimum retransmission timeout of this host: lower it, show it, restore it.
     #[command(subcommand)]
     Rto(rto::Command),
-    /// M21TCP-A's switch, on a host that forwards: counts the flows of a port and tells them how many they are. Needs root.
+    /// M21TCP-A's switch, on a host that forwards: counts the flows through a port and tells each how many there are. Needs root.
     Switch(switch::Arguments),
     /// M21TCP-A's senders and receivers: this host's own connections. Needs root.
     Host(host::Arguments),
-    /// The network in software: runs scenarios and sweeps.
+    /// The simulator: runs scenarios and sweeps.
     #[command(subcommand)]
     Sim(sim::Command),
-    /// Runs the papers' experiments and holds their claims against ours: figures, CSV and a report page.
+    /// Runs the papers' experiments and compares their claims with what came out: figures, CSV and a report page.
     Reproduce(reproduce::Arguments),
     /// Writes man pages and shell completions, for whoever makes packages.
     #[command(hide = true)]

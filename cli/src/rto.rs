@@ -14,14 +14,14 @@ use crate::units::parse_time;
 /// What to do with it.
 #[derive(Subcommand)]
 pub(crate) enum Command {
-    /// Lower it until `reset`, and say what came of it. Needs root.
+    /// Lower it until `reset`, and show the result. Needs root.
     Set(Set),
     /// What is set, and what connections really have.
     Show {
         /// Hosts on which `ackgate load serve` (or another server, given as ADDRESS:PORT) answers.
         hosts: Vec<String>,
     },
-    /// Put everything back as it was before the first `set`. Needs root.
+    /// Restore everything as it was before the first `set`. Needs root.
     Reset,
 }
 
@@ -31,7 +31,7 @@ pub(crate) struct Set {
     #[arg(value_name = "TIME", value_parser = parse_time)]
     floor: Duration,
     /// Only for this address or network, in whole milliseconds; may be given several times. Without it: for all
-    /// connections, by a sysctl that Linux has from 6.11 on. A route comes before the sysctl.
+    /// connections, by a sysctl that Linux has from 6.11 on. A route takes precedence over the sysctl.
     #[arg(long = "to", value_name = "ADDRESS|NETWORK")]
     to: Vec<String>,
 }

@@ -61,7 +61,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = METRICS)]
     metrics: Option<SocketAddr>,
 
-    /// Print one JSON object per line: `ready`, a `sample` each second, a `notice` of what is out of order, and at the end a
+    /// Print one JSON object per line: `ready`, a `sample` each second, a `notice` for each problem, and at the end a
     /// `summary`.
     #[arg(long)]
     json: bool,

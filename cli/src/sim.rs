@@ -26,7 +26,7 @@ use crate::table::{print, print_json};
 /// What to simulate.
 #[derive(Subcommand)]
 pub(crate) enum Command {
-    /// Run one scenario and show what came of it.
+    /// Run one scenario and show the results.
     Run(Run),
     /// Run every combination of varied keys, in parallel, one CSV row each.
     Sweep(sweep::Sweep),

@@ -46,11 +46,11 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "TIME", value_parser = parse_time, default_value = "1ms")]
     bin: Duration,
 
-    /// Silence in the middle of a stream from which a sender's return looks like a retransmission timeout.
+    /// A pause of this length in the middle of a stream counts as a retransmission timeout of its sender.
     #[arg(long, value_name = "TIME", value_parser = parse_time, default_value = "150ms")]
     stall: Duration,
 
-    /// End by itself after this time. Without it: on Ctrl-C.
+    /// Stop after this time. Without it: on Ctrl-C.
     #[arg(long = "for", value_name = "TIME", value_parser = parse_time, conflicts_with = "pcap")]
     duration: Option<Duration>,
 

@@ -237,7 +237,7 @@ fn examine_device(name: &str, check: &mut impl FnMut(&'static str, Finding, Stri
         Some(megabits) => {
             check("link rate", Finding::Ok, format!("{megabits} Mb/s; `run` takes it when no --rate is given"))
         }
-        None => check("link rate", Finding::Note, "the interface tells none; `run --rate` says it".into()),
+        None => check("link rate", Finding::Note, "the interface reports none; give `run --rate`".into()),
     }
     let Ok(offloads) = Command::new("ethtool").args(["-k", name]).output() else {
         return check("offloads", Finding::Note, "unknown: ethtool is not installed".into());

@@ -51,7 +51,7 @@ pub(crate) enum Command {
     Soak(Box<soak::Soak>),
     /// Answers of a real web server (nginx) on kept connections, scheme by scheme.
     Web(Box<web::Web>),
-    /// The papers' figures on this machine's kernel, the simulator beside it, held against their claims.
+    /// The papers' figures on this machine's kernel, the simulator beside it, compared with their claims.
     Reproduce(Box<reproduce::Reproduce>),
     /// Leave a testbed standing, to try things by hand.
     Up(Up),

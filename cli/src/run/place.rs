@@ -42,7 +42,7 @@ impl Place {
         let rate = match (self.rate_mbps, self.by_link) {
             (Some(rate), true) => format!("rate {rate} Mb/s (the link's)"),
             (Some(rate), false) => format!("rate {rate} Mb/s"),
-            (None, _) => "rate not known (the link tells none)".into(),
+            (None, _) => "rate not known (the link reports none)".into(),
         };
         let buffer = match buffer {
             Buffer::Auto => "buffer auto (searched for)".into(),

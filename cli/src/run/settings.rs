@@ -28,11 +28,11 @@ pub(super) enum Policy {
     RequestsOnly,
     /// PAC to the letter: Algorithm 1 and Eq. 2 to 6, nothing else. In user space, as those below.
     PacLetter,
-    /// ICTCP: windows by the bandwidth that is left (needs --rate where the link tells none).
+    /// ICTCP: windows sized by the bandwidth that is left (needs --rate where the link reports none).
     Ictcp,
     /// ACKs leave at a constant rate (PAC §II-D).
     Shaper,
-    /// HWatch: probes before a SYN, windows by their marks. Run it at the other hosts as well.
+    /// HWatch: sends probes before each SYN and sizes windows by how many of them are marked CE. Run it on the other hosts as well.
     Hwatch,
     /// Fine-grained timeouts beside TCP's: the first unacknowledged segment is sent again. On sending hosts.
     Rto,
