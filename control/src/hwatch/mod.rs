@@ -44,7 +44,9 @@
 //!     with another sequence number ends it too: the FIN was not seen.
 //! 11. Windows are never taken back, scaled by what the handshake said, and left alone if it was not seen: see
 //!     [`Advertised`].
-//! 12. "RTO of 4ms" (§VI-A) is taken for the guests' RTOmin, not for a timer of HWatch.
+//! 12. *Fast Open* (RFC 7413): a server may send as soon as it has sent its SYN-ACK. What it sends while that is held waits behind it:
+//!     a TCP that has seen no SYN-ACK drops data, and the server has no round-trip time yet, so that its timer takes a second.
+//! 13. "RTO of 4ms" (§VI-A) is taken for the guests' RTOmin, not for a timer of HWatch.
 
 mod bucket;
 pub mod law;
@@ -171,6 +173,8 @@ struct Flow {
     /// Probes counted since the last connection of this index opened.
     unmarked: u32,
     marked: u32,
+    /// When our SYN-ACK leaves.
+    answered: Time,
     /// Rule 2, for data that arrives.
     start: Start,
     /// A segment with a mark has arrived since the last ACK left.
@@ -224,8 +228,22 @@ struct Pending {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum What {
     Probe(u32),
-    /// A SYN or SYN-ACK, with its new window field if any, and whether ECN-Echo is to be set.
-    Release(u32, Option<u16>, bool),
+    /// A SYN, a SYN-ACK, or what its TCP sent behind that.
+    Release(u32, Change),
+}
+
+/// How a packet leaves that was held: its new window field if any, and whether it is marked with ECN-Echo and made ECN-capable.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+struct Change {
+    window: Option<u16>,
+    ece: bool,
+    ect: bool,
+}
+
+impl Change {
+    fn edit(self) -> Edit {
+        Edit { window: self.window, ece: self.ece.then_some(true), ect: self.ect.then_some(true), ..Edit::NONE }
+    }
 }
 
 /// HWatch at one host.
@@ -308,7 +326,7 @@ impl HWatch {
             at += Span(gap);
             self.schedule(at, What::Probe(id.0));
         }
-        self.schedule(end, What::Release(packet.0, None, false));
+        self.schedule(end, What::Release(packet.0, Change::default()));
     }
 
     /// A guest accepts a connection: its SYN-ACK carries what the probes say, when its turn has come.
@@ -335,7 +353,7 @@ impl HWatch {
         }
         let (limit, cost) = (flow.start.limit(segment.ack, flow.mss), flow.start.first());
         let window = flow.ours.clamp(segment, limit);
-        let (sign, unmarked) = (!flow.guests_use_ecn, flow.unmarked);
+        let (change, unmarked) = (Change { window, ece: !flow.guests_use_ecn, ect: false }, flow.unmarked);
         let at = if again {
             now
         } else {
@@ -345,10 +363,11 @@ impl HWatch {
         };
         if at > now && self.held < self.config.max_held as usize {
             self.stats.paced += 1;
-            self.schedule(at, What::Release(packet.0, window, sign));
+            self.ensure(id).answered = at;
+            self.schedule(at, What::Release(packet.0, change));
             return Verdict::Hold;
         }
-        Verdict::Pass(Edit { window, ece: sign.then_some(true), ..Edit::NONE })
+        Verdict::Pass(change.edit())
     }
 }
 
@@ -440,15 +459,17 @@ impl Policy for HWatch {
             return Verdict::PASS;
         }
         let unaware = !flow.guests_use_ecn;
-        let mut edit = Edit::NONE;
-        edit.window = flow.ours.clamp(segment, flow.start.limit(segment.ack, flow.mss));
-        if unaware && segment.flags.has(Flags::ACK) && core::mem::take(&mut flow.mark_pending) {
-            edit.ece = Some(true);
+        let change = Change {
+            window: flow.ours.clamp(segment, flow.start.limit(segment.ack, flow.mss)),
+            ece: unaware && segment.flags.has(Flags::ACK) && core::mem::take(&mut flow.mark_pending),
+            ect: unaware && segment.payload > 0,
+        };
+        let answered = flow.answered;
+        if now < answered && room {
+            self.schedule(answered, What::Release(packet.0, change));
+            return Verdict::Hold;
         }
-        if unaware && segment.payload > 0 {
-            edit.ect = Some(true);
-        }
-        Verdict::Pass(edit)
+        Verdict::Pass(change.edit())
     }
 
     fn handle_probe(&mut self, _: Time, id: FlowId, ce: bool) {
@@ -486,9 +507,9 @@ impl Policy for HWatch {
                 self.stats.probes_sent += 1;
                 Action::Probe(FlowId(flow))
             }
-            What::Release(packet, window, sign) => {
+            What::Release(packet, change) => {
                 self.held -= 1;
-                Action::Release(PacketId(packet), Edit { window, ece: sign.then_some(true), ..Edit::NONE })
+                Action::Release(PacketId(packet), change.edit())
             }
         })
     }

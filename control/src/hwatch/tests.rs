@@ -98,6 +98,33 @@ fn the_syn_ack_carries_what_the_probes_say() {
 }
 
 #[test]
+fn a_fast_opens_data_does_not_overtake_its_syn_ack() {
+    let mut host = acceptor(10, 0);
+    // Others have emptied the bucket.
+    for id in 1..20 {
+        (0..10).for_each(|_| host.handle_probe(Time(1), FlowId(id), false));
+        host.handle_ingress(Time(1), FlowId(id), &syn(0));
+        host.handle_egress(Time(2), FlowId(id), &syn_ack(1), PacketId(id));
+    }
+    assert_eq!(host.handle_egress(Time(2), FlowId(0), &syn_ack(1), PacketId(100)), Verdict::Hold);
+    let data = Segment { payload: MSS, ..ack(1) };
+    assert_eq!(host.handle_egress(Time(3), FlowId(0), &data, PacketId(101)), Verdict::Hold);
+    let left: Vec<_> = drain(&mut host)
+        .into_iter()
+        .filter(|(_, action)| !matches!(action, Action::Release(PacketId(..100), _)))
+        .collect();
+    let [(first, Action::Release(PacketId(100), _)), (then, Action::Release(PacketId(101), edit))] = left[..] else {
+        panic!("{left:?}")
+    };
+    assert!(first > Time(3) && then == first, "right behind it: {first:?}, {then:?}");
+    assert_eq!(edit.ect, Some(true), "as it would have left");
+    assert!(
+        matches!(host.handle_egress(then, FlowId(0), &data, PacketId(102)), Verdict::Pass(_)),
+        "nothing waits any more"
+    );
+}
+
+#[test]
 fn without_probes_the_connection_is_left_alone() {
     let mut host = acceptor(0, 0);
     assert_eq!(host.handle_egress(Time(2), FlowId(0), &syn_ack(1), PacketId(0)), Verdict::PASS);
