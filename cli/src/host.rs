@@ -24,7 +24,7 @@ pub(crate) struct Arguments {
     m21: bool,
 
     /// Buffer of the switch port with the most senders (B of Eq. 1).
-    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes, overrides_with = "buffer")]
     buffer: u64,
 
     /// Bytes of headers per segment (MHS of Eq. 1).

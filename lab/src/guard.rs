@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::Value;
 use thiserror::Error;
 
 use crate::testbed::{BOTTLENECK, Namespace, RECEIVER_DEVICE, SENDER_DEVICE, Spec, Testbed};
@@ -56,24 +57,51 @@ pub struct GuardConfig {
     pub extra: Vec<String>,
 }
 
-/// Where a policy runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Places {
+/// Where a part of a guard runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Place {
+    /// At the receiver, and at the host beside it where there is one.
     Receiver,
+    /// At every sender host.
     Senders,
-    Both,
-    /// The switch counts, and all hosts take part.
-    SwitchAndHosts,
+    /// At the switch (M21TCP-A counts there).
+    Switch,
+    /// One process for the TCP of all hosts (M21TCP-A).
+    Hosts,
+}
+
+impl Place {
+    /// Its name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Receiver => "receiver",
+            Self::Senders => "senders",
+            Self::Switch => "switch",
+            Self::Hosts => "hosts",
+        }
+    }
 }
 
 impl GuardConfig {
-    fn places(&self) -> Places {
+    /// Where the policy runs, in the order in which its parts are started.
+    #[must_use]
+    pub fn places(&self) -> &'static [Place] {
         match self.policy.as_str() {
-            "hwatch" => Places::Both,
-            "rto" => Places::Senders,
-            "m21" => Places::SwitchAndHosts,
-            _ => Places::Receiver,
+            "hwatch" => &[Place::Receiver, Place::Senders],
+            "rto" => &[Place::Senders],
+            "m21" => &[Place::Switch, Place::Hosts],
+            _ => &[Place::Receiver],
         }
+    }
+
+    /// A testbed as the policy wants it: HWatch's port marks, if it has a queue and nothing else was said. The hosts do not negotiate
+    /// ECN; it is HWatch that makes their frames ECN-capable.
+    #[must_use]
+    pub fn fit(&self, spec: Spec) -> Spec {
+        let marks = self.policy == "hwatch" && spec.limited;
+        Spec { mark: spec.mark.or_else(|| marks.then(|| spec.usual_mark())), ..spec }
     }
 
     /// Arguments of `ackgate run` on a device.
@@ -122,8 +150,7 @@ impl GuardConfig {
 /// A scheme at work. Dropping it kills it.
 #[derive(Debug)]
 pub struct Guard {
-    places: Places,
-    processes: Vec<Process>,
+    processes: Vec<(Place, Process)>,
 }
 
 impl Guard {
@@ -132,24 +159,35 @@ impl Guard {
     /// # Errors
     /// When something does not start or does not become ready in time.
     pub fn start(testbed: &Testbed, config: &GuardConfig) -> Result<Self, GuardError> {
-        let (places, spec) = (config.places(), testbed.spec());
-        let start = |place: &Namespace, arguments: &[String]| Process::start(place, config.program.as_ref(), arguments);
-        let at_senders = || (0..spec.hosts).map(|k| start(&testbed.sender(k), &config.run(SENDER_DEVICE, spec)));
-        let at_receiver = || start(&testbed.receiver(), &config.run(RECEIVER_DEVICE, spec));
-        let beside = || testbed.beside().map(|host| start(&host, &config.run(RECEIVER_DEVICE, spec)));
-        let processes = match places {
-            Places::Receiver => vec![at_receiver()?],
-            Places::Senders => at_senders().collect::<Result<_, _>>()?,
-            Places::Both => {
-                std::iter::once(at_receiver()).chain(beside()).chain(at_senders()).collect::<Result<_, _>>()?
+        Self::start_at(testbed, config, config.places())
+    }
+
+    /// Starts these parts of it.
+    ///
+    /// # Errors
+    /// As [`Guard::start`].
+    pub(crate) fn start_at(testbed: &Testbed, config: &GuardConfig, places: &[Place]) -> Result<Self, GuardError> {
+        let spec = testbed.spec();
+        let mut guard = Self { processes: Vec::new() };
+        for &place in places {
+            let at_device = |device| move |host| (host, config.run(device, spec));
+            let parts: Vec<(Namespace, Vec<String>)> = match place {
+                Place::Receiver => {
+                    let hosts = std::iter::once(testbed.receiver()).chain(testbed.beside());
+                    hosts.map(at_device(RECEIVER_DEVICE)).collect()
+                }
+                Place::Senders => (0..spec.hosts).map(|k| testbed.sender(k)).map(at_device(SENDER_DEVICE)).collect(),
+                Place::Switch => {
+                    let count = ["switch", "--json", "--dev", BOTTLENECK].map(str::to_owned);
+                    vec![(testbed.switch(), count.to_vec())]
+                }
+                Place::Hosts => vec![(testbed.receiver(), config.hosts(testbed))],
+            };
+            for (host, arguments) in parts {
+                guard.processes.push((place, Process::start(&host, config.program.as_ref(), &arguments)?));
             }
-            Places::SwitchAndHosts => {
-                let count = ["switch", "--json", "--dev", BOTTLENECK].map(str::to_owned);
-                let switch = start(&testbed.switch(), &count)?;
-                vec![switch, start(&testbed.receiver(), &config.hosts(testbed))?]
-            }
-        };
-        Ok(Self { places, processes })
+        }
+        Ok(guard)
     }
 
     /// Starts a guard at the receiver by the settings of a file, as the service does.
@@ -160,41 +198,56 @@ impl Guard {
         let arguments =
             ["run", "--json", "--config"].map(str::to_owned).into_iter().chain([file.display().to_string()]);
         let process = Process::start(&testbed.receiver(), program, &arguments.collect::<Vec<_>>())?;
-        Ok(Self { places: Places::Receiver, processes: vec![process] })
+        Ok(Self { processes: vec![(Place::Receiver, process)] })
     }
 
     /// The next line of that event of the first of them; `None` when it does not come in time.
     pub(crate) fn event(&mut self, event: &str) -> Option<Value> {
-        self.processes.first_mut()?.wait_for(event)
+        self.processes.first_mut()?.1.wait_for(event)
     }
 
     /// How things stand at the first of them, as it tells within the next second; `None` when it does not.
     pub(crate) fn sample(&mut self) -> Option<Value> {
-        let first = self.processes.first_mut()?;
-        // What it told before is old.
-        while first.lines.try_recv().is_ok() {}
-        first.wait_for("sample")
+        self.processes.first_mut()?.1.sample()
+    }
+
+    /// What each of them told last, and where it is.
+    pub(crate) fn last_samples(&mut self) -> Vec<(Place, Option<Value>)> {
+        self.processes.iter_mut().map(|(place, process)| (*place, process.last_sample())).collect()
     }
 
     /// Process id of the first of them: at the receiver, where there is one there.
     #[must_use]
     pub fn pid(&self) -> u32 {
-        self.processes.first().map_or(0, |process| process.child.id())
+        self.processes.first().map_or(0, |(_, process)| process.child.id())
     }
 
-    /// Waits until the first of them has ended by itself; `None` when it has not by then.
+    /// Sends all of them a signal.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub(crate) fn signal(&self, signal: Signal) -> Result<(), GuardError> {
+        self.processes.iter().try_for_each(|(_, process)| process.signal(signal))
+    }
+
+    /// Waits until all of them have ended; how the first of them did, `None` when they have not by then.
     ///
     /// # Errors
     /// When the system does not tell.
     pub fn wait(&mut self, patience: Duration) -> Result<Option<ExitStatus>, GuardError> {
         let until = Instant::now() + patience;
-        let Some(first) = self.processes.first_mut() else { return Ok(None) };
-        loop {
-            match first.child.try_wait().map_err(|e| GuardError::End(e.to_string()))? {
-                None if Instant::now() < until => std::thread::sleep(Duration::from_millis(2)),
-                ended => return Ok(ended),
-            }
+        let mut first = None;
+        for (_, process) in &mut self.processes {
+            let status = loop {
+                match process.child.try_wait().map_err(|e| GuardError::End(e.to_string()))? {
+                    None if Instant::now() < until => std::thread::sleep(Duration::from_millis(2)),
+                    ended => break ended,
+                }
+            };
+            let Some(status) = status else { return Ok(None) };
+            first.get_or_insert(status);
         }
+        Ok(first)
     }
 
     /// Ends it as Ctrl-C would and returns the receiver's summary; those of the switch and the hosts, or of all senders, where there
@@ -203,12 +256,18 @@ impl Guard {
     /// # Errors
     /// When a process has ended by itself, gives no summary, or does not exit with 0.
     pub fn stop(self) -> Result<Value, GuardError> {
-        let summaries = self.processes.into_iter().map(Process::stop).collect::<Result<Vec<_>, _>>()?;
-        Ok(match (self.places, &summaries[..]) {
-            (Places::Receiver | Places::Both, [receiver, ..]) => receiver.clone(),
-            (Places::SwitchAndHosts, [switch, hosts]) => json!({ "switch": switch, "hosts": hosts }),
-            _ => json!({ "senders": summaries }),
-        })
+        let mut told: BTreeMap<&str, Vec<Value>> = BTreeMap::new();
+        for (place, process) in self.processes {
+            told.entry(place.name()).or_default().push(process.stop()?);
+        }
+        if let Some(receiver) = told.remove(Place::Receiver.name()).and_then(|all| all.into_iter().next()) {
+            return Ok(receiver);
+        }
+        let one_or_all = |(name, mut all): (&str, Vec<Value>)| {
+            let single = name != Place::Senders.name();
+            (name.to_owned(), if single && all.len() == 1 { all.remove(0) } else { all.into() })
+        };
+        Ok(Value::Object(told.into_iter().map(one_or_all).collect()))
     }
 }
 
@@ -257,8 +316,7 @@ impl Process {
         if let Some(status) = self.child.try_wait().map_err(|e| end(&e))? {
             return Err(GuardError::End(format!("it had ended before ({status}): {}", self.last_words())));
         }
-        let pid = i32::try_from(self.child.id()).map_err(|e| end(&e))?;
-        kill(Pid::from_raw(pid), Signal::SIGINT).map_err(|e| end(&e))?;
+        self.signal(Signal::SIGINT)?;
         let summary = self.wait_for("summary");
         let until = Instant::now() + PATIENCE;
         let status = loop {
@@ -273,6 +331,26 @@ impl Process {
             Some(_) => Err(GuardError::End(format!("{status}: {}", self.last_words()))),
             None => Err(GuardError::End(format!("it gave no summary ({status}): {}", self.last_words()))),
         }
+    }
+
+    fn signal(&self, signal: Signal) -> Result<(), GuardError> {
+        let end = |e: &dyn std::fmt::Display| GuardError::End(format!("{signal} could not be sent: {e}"));
+        let pid = i32::try_from(self.child.id()).map_err(|e| end(&e))?;
+        kill(Pid::from_raw(pid), signal).map_err(|e| end(&e))
+    }
+
+    /// How things stand, as it tells within the next second.
+    fn sample(&mut self) -> Option<Value> {
+        // What it told before is old.
+        while self.lines.try_recv().is_ok() {}
+        self.wait_for("sample")
+    }
+
+    /// How things stood last; waits for the first time that it tells.
+    fn last_sample(&mut self) -> Option<Value> {
+        let first = self.wait_for("sample")?;
+        let values = self.lines.try_iter().filter_map(|line| serde_json::from_str::<Value>(&line).ok());
+        values.filter(|value| value["event"] == "sample").last().or(Some(first))
     }
 
     /// The next line of that event; `None` when it does not come in time.

@@ -4,13 +4,13 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 
 use ackgate_lab::faults::{self, FaultReport, FaultsConfig, May};
+use ackgate_lab::guard::Place;
 use ackgate_lab::testbed;
-use clap::Args;
-use clap::builder::PossibleValuesParser;
+use clap::builder::{PossibleValue, PossibleValuesParser};
+use clap::{Args, ValueEnum};
 
 use super::rows::Rows;
 use crate::exit::{Broken, Refused};
-use crate::run;
 use crate::units::parse_rate;
 
 /// Its arguments.
@@ -22,9 +22,12 @@ pub(crate) struct Faults {
     /// Faults to try. All unless given.
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     fault: Vec<String>,
-    /// The guard.
-    #[arg(long, value_name = "GUARD", value_parser = PossibleValuesParser::new(run::guards()), default_value = "credit")]
-    guard: String,
+    /// Guards to try.
+    #[arg(long, value_name = "GUARD", value_parser = PossibleValuesParser::new(guards()), value_delimiter = ',', default_value = "credit")]
+    guard: Vec<String>,
+    /// The part of a guard that is struck. Unless given: of a guard of several parts, each by itself, then all at once.
+    #[arg(long, value_name = "PLACE", value_enum)]
+    at: Option<At>,
     /// List the faults, and try none.
     #[arg(long)]
     list: bool,
@@ -46,6 +49,35 @@ pub(crate) struct Faults {
     guard_program: Option<PathBuf>,
 }
 
+/// A place where a part of a guard runs.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum At {
+    /// At the receiver.
+    Receiver,
+    /// At every sender host: hwatch and rto.
+    Senders,
+    /// At the switch: m21.
+    Switch,
+    /// The process for all hosts' TCP: m21.
+    Hosts,
+}
+
+impl At {
+    const fn place(self) -> Place {
+        match self {
+            Self::Receiver => Place::Receiver,
+            Self::Senders => Place::Senders,
+            Self::Switch => Place::Switch,
+            Self::Hosts => Place::Hosts,
+        }
+    }
+}
+
+/// All that can be struck.
+fn guards() -> impl Iterator<Item = PossibleValue> {
+    super::guards().filter(|guard| guard.get_name() != "none")
+}
+
 /// Runs and prints it.
 pub(super) fn run(args: &Faults) -> anyhow::Result<()> {
     if args.list {
@@ -64,7 +96,8 @@ pub(super) fn run(args: &Faults) -> anyhow::Result<()> {
     let config = FaultsConfig {
         connections: args.connections.into(),
         faults: args.fault.clone(),
-        policy: args.guard.clone(),
+        policies: args.guard.clone(),
+        at: args.at.map(At::place),
         program: args.guard_program.clone(),
         rate: args.rate,
         may: May { step_clock: args.step_clock, suspend: args.suspend },
@@ -72,8 +105,8 @@ pub(super) fn run(args: &Faults) -> anyhow::Result<()> {
     let mut rows = Rows::begin(
         args.json,
         &format!(
-            "{:<10} {:>5} {:>6} {:>9} {:>9} {:>12} {:<6} guard",
-            "fault", "lost", "bytes", "pause ms", "fault ms", "recovered ms", "left"
+            "{:<13} {:<8} {:<10} {:>5} {:>6} {:>9} {:>9} {:>12} {:<6} what it did",
+            "guard", "at", "fault", "lost", "bytes", "pause ms", "fault ms", "recovered ms", "left"
         ),
     );
     let report = faults::run_faults(&config, &stop, |row| rows.add(|out| line(out, row)))?;
@@ -86,21 +119,22 @@ pub(super) fn run(args: &Faults) -> anyhow::Result<()> {
 
 /// A row of the table.
 fn line(out: &mut impl Write, row: &FaultReport) -> io::Result<()> {
+    write!(out, "{:<13} {:<8} {:<10} ", row.guard, row.at, row.fault)?;
     if let Some(reason) = &row.skipped {
-        return writeln!(out, "{:<10} skipped: {reason}", row.fault);
+        return writeln!(out, "skipped: {reason}");
     }
     let recovered = row.recovered_ms.map_or_else(|| "-".into(), |time| format!("{time:.0}"));
     let left = if row.left.is_empty() { "none".into() } else { row.left.len().to_string() };
     writeln!(
         out,
-        "{:<10} {:>5} {:>6} {:>9.0} {:>9.0} {:>12} {:<6} {}",
-        row.fault, row.connections_lost, row.bytes_lost, row.pause_ms, row.fault_ms, recovered, left, row.guard
+        "{:>5} {:>6} {:>9.0} {:>9.0} {:>12} {:<6} {}",
+        row.connections_lost, row.bytes_lost, row.pause_ms, row.fault_ms, recovered, left, row.did
     )?;
     for problem in &row.broken {
-        writeln!(out, "{:<10} BROKEN: {problem}", "")?;
+        writeln!(out, "{:<33} BROKEN: {problem}", "")?;
     }
     for thing in &row.left {
-        writeln!(out, "{:<10} left: {thing}", "")?;
+        writeln!(out, "{:<33} left: {thing}", "")?;
     }
     Ok(())
 }

@@ -126,9 +126,8 @@ impl Measurement {
             return Err(Refused(anyhow::anyhow!("--max-hold is for what holds ACKs, not for m21 and rto")).into());
         }
         let mut spec = self.network.spec(self.shape.cc.as_deref());
-        if self.guarding.guard == "hwatch" && spec.mark.is_none() {
-            // It is HWatch that makes the hosts' frames ECN-capable, not the hosts.
-            spec.mark = u32::try_from(self.network.usual_mark()).ok();
+        if let Some(guard) = self.guarding.config() {
+            spec = guard.fit(spec);
         }
         let mut lab = Lab::new(spec)?;
         self.network.settle(&mut lab, self.ipv6, stop)?;
@@ -299,14 +298,13 @@ impl Network {
 
     fn spec(&self, cc: Option<&str>) -> Spec {
         let ecn = self.ecn || self.mark_at.is_some() || cc == Some(dctcp::NAME);
-        let mark = self.mark_at.or_else(|| ecn.then_some(self.usual_mark()));
         let rate = match self.rate {
             RateArgument::Bits(rate) => rate,
             RateArgument::Auto => Spec::pac_edge().rate,
             RateArgument::Unlimited => UNLIMITED_RATE,
         };
         let (hosts, rtts) = self.hosts_and_rtts();
-        Spec {
+        let spec = Spec {
             hosts,
             rate,
             buffer: self.buffer,
@@ -317,19 +315,15 @@ impl Network {
             initial_window: self.initial_window,
             delayed_ack: self.delayed_ack,
             ecn,
-            mark: mark.map(|bytes| u32::try_from(bytes).unwrap_or(u32::MAX)),
+            mark: self.mark_at.map(|bytes| u32::try_from(bytes).unwrap_or(u32::MAX)),
             rtts,
             fabric: match self.topology {
                 Topology::Edge => Fabric::Edge,
                 Topology::Core => Fabric::Core,
                 Topology::LeafSpine => Fabric::LeafSpine { racks: self.racks },
             },
-        }
-    }
-
-    /// Where the port marks unless it is said.
-    fn usual_mark(&self) -> u64 {
-        u64::from(Spec::USUAL_MARK).min(self.buffer / 3)
+        };
+        Spec { mark: spec.mark.or_else(|| ecn.then(|| spec.usual_mark())), ..spec }
     }
 
     /// How many hosts there are, and their base round-trip times. Two numbers that differ are for [`Spec`] to refuse.

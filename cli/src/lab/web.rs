@@ -91,11 +91,12 @@ pub(super) fn run(args: &Web) -> anyhow::Result<()> {
 impl Web {
     fn config(&self, scheme: &str, connections: usize) -> WebConfig {
         let cc = if scheme == DCTCP { DCTCP } else { &self.cc };
-        let mut spec = self.network.spec(Some(cc));
-        if scheme == "hwatch" && spec.mark.is_none() {
-            spec.mark = u32::try_from(self.network.usual_mark()).ok();
-        }
+        let spec = self.network.spec(Some(cc));
         let guard = if scheme == DCTCP { None } else { Guarding::plain(scheme).config() };
+        let spec = match &guard {
+            Some(guard) => guard.fit(spec),
+            None => spec,
+        };
         WebConfig { spec, connections, bytes: self.bytes, rounds: self.rounds, cc: cc.into(), limit: self.limit, guard }
     }
 }

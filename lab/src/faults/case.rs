@@ -2,8 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use nix::sys::signal::Signal;
 use serde_json::Value;
 
 use super::May;
@@ -11,7 +10,7 @@ use super::clock::Stepped;
 use super::service::Service;
 use super::sleep::suspend;
 use super::state::{Group, processes};
-use crate::guard::{Guard, GuardConfig, GuardError};
+use crate::guard::{Guard, GuardConfig, GuardError, Place};
 use crate::harm::row::{RowError, io_error};
 use crate::testbed::{RECEIVER_DEVICE, Testbed, tc};
 
@@ -39,6 +38,10 @@ pub struct Case {
     pub(super) options: &'static [&'static str],
     /// The guard runs from a file of its own by a file of settings, as the service does.
     pub(super) as_service: bool,
+    /// It needs what only a guard on the fast path has.
+    pub(super) fast_path: bool,
+    /// It strikes the receiver's device, not the guard's processes.
+    pub(super) at_device: bool,
     /// The host or its network is struck, so connections may pause without a guard, too.
     pub(super) strikes_all: bool,
     /// The network is there afterwards.
@@ -53,7 +56,9 @@ pub struct Case {
 pub(super) struct Scene<'a> {
     pub(super) testbed: &'a Testbed,
     pub(super) config: &'a GuardConfig,
-    /// The guard, while it is to be ended as usual.
+    /// The parts of the guard that are struck.
+    pub(super) places: &'a [Place],
+    /// Those parts, while they are to be ended as usual.
     pub(super) guard: Option<Guard>,
     /// What keeps memory short, until everything is over.
     pub(super) group: Option<Group>,
@@ -71,6 +76,8 @@ pub fn cases() -> &'static [Case] {
         what: "nothing happens: what the load does by itself",
         options: &[],
         as_service: false,
+        fast_path: false,
+        at_device: false,
         strikes_all: false,
         network_returns: true,
         came_about: |_| true,
@@ -101,6 +108,7 @@ pub fn cases() -> &'static [Case] {
             name: "reload",
             what: "five changes of its settings, each by SIGHUP",
             as_service: true,
+            fast_path: true,
             strike: |scene| scene.reloaded(),
             ..QUIET
         },
@@ -108,6 +116,7 @@ pub fn cases() -> &'static [Case] {
             name: "upgrade",
             what: "its program is replaced, then restarted as the package does",
             as_service: true,
+            fast_path: true,
             strike: |scene| scene.upgraded(),
             ..QUIET
         },
@@ -128,6 +137,7 @@ pub fn cases() -> &'static [Case] {
         Case {
             name: "down-up",
             what: "its device is set down for 1 s",
+            at_device: true,
             strikes_all: true,
             strike: |scene| scene.flapped(),
             ..QUIET
@@ -135,6 +145,7 @@ pub fn cases() -> &'static [Case] {
         Case {
             name: "deleted",
             what: "its device is deleted",
+            at_device: true,
             strikes_all: true,
             network_returns: false,
             strike: |scene| scene.robbed(),
@@ -144,6 +155,7 @@ pub fn cases() -> &'static [Case] {
             name: "hold-full",
             what: "there is room for 8 held frames",
             options: &["--max-held", "8"],
+            fast_path: true,
             came_about: |summary| summary["held_max"].as_u64() >= Some(8),
             ..QUIET
         },
@@ -152,6 +164,7 @@ pub fn cases() -> &'static [Case] {
             name: "detached",
             what: "tc qdisc del dev rx0 clsact, from outside",
             options: &["--attach", "clsact"],
+            at_device: true,
             strike: |scene| scene.detached(),
             ..QUIET
         },
@@ -167,9 +180,7 @@ pub fn cases() -> &'static [Case] {
 
 impl Scene<'_> {
     fn signal(&self, signal: Signal) -> Result<(), RowError> {
-        let Some(guard) = &self.guard else { return Ok(()) };
-        let pid = i32::try_from(guard.pid()).unwrap_or(i32::MAX);
-        kill(Pid::from_raw(pid), signal).map_err(|errno| io_error("sending a signal to the guard")(errno.into()))
+        Ok(self.guard.as_ref().map_or(Ok(()), |guard| guard.signal(signal))?)
     }
 
     /// Waits until the guard has ended by itself; then there is none to end.
@@ -193,9 +204,10 @@ impl Scene<'_> {
     }
 
     fn restarted(&mut self) -> Result<Option<String>, RowError> {
+        let Some(guard) = self.guard.take() else { return Ok(None) };
         let began = Instant::now();
-        self.guard.take().map(Guard::stop).transpose()?;
-        self.guard = Some(Guard::start(self.testbed, self.config)?);
+        guard.stop()?;
+        self.guard = Some(Guard::start_at(self.testbed, self.config, self.places)?);
         Ok(Some(format!("guarded again after {} ms", began.elapsed().as_millis())))
     }
 
@@ -274,7 +286,7 @@ impl Scene<'_> {
     }
 
     fn doubled(&mut self) -> Result<Option<String>, RowError> {
-        match Guard::start(self.testbed, self.config) {
+        match Guard::start_at(self.testbed, self.config, self.places) {
             Err(GuardError::NotReady { message, .. }) if message.contains("guarded already") => {
                 Ok(Some("the second one was refused".into()))
             }
@@ -295,7 +307,7 @@ impl Scene<'_> {
         let missing = || RowError::Impossible("there is no memory controller that may be used".into());
         let group = self.group.insert(Group::new(STARVED).ok_or_else(missing)?);
         let failed = io_error("moving the guard into a control group");
-        let guards = processes(self.testbed).map_err(&failed)?;
+        let guards = processes(&self.testbed.receiver()).map_err(&failed)?;
         if guards.is_empty() {
             return Err(RowError::Impossible("no process of the guard is at the receiver".into()));
         }

@@ -1,11 +1,13 @@
 //! Faults under load: a guard is killed, stopped, starved or robbed of its device while connections run through it. For each: what they
 //! lost, the longest that one of them stood still, how long until all went on, and what was left on the host.
 //!
-//! The switch's buffer is deep and the guard is told a small one: it holds all the time, and nothing is lost but by the fault.
+//! The switch's buffer is deep and the guard is told a small one: it holds all the time, and nothing is lost but by the fault. What
+//! other schemes need instead stands in [`scheme`].
 
 mod case;
 mod clock;
 mod load;
+mod scheme;
 mod service;
 mod sleep;
 pub(crate) mod state;
@@ -19,18 +21,14 @@ use serde::Serialize;
 use self::case::Scene;
 pub use self::case::{Case, cases};
 use self::load::Load;
+use self::scheme::Scheme;
 use self::service::Service;
 use self::state::{state, wait_for};
-use crate::guard::{Guard, GuardConfig};
+use crate::guard::{Guard, Place};
 use crate::harm::row::RowError;
 use crate::machine::Machine;
-use crate::testbed::{Spec, Testbed};
+use crate::testbed::Testbed;
 
-/// Sender hosts.
-const HOSTS: usize = 8;
-/// The port's buffer, and what the guard is told of it.
-const DEEP: u64 = 16_000_000;
-const TOLD: &str = "64KB";
 /// How long the load runs before the fault, and on after every connection has gone on.
 const BEFORE: Duration = Duration::from_millis(1500);
 const AFTER: Duration = Duration::from_millis(1000);
@@ -47,8 +45,10 @@ pub struct FaultsConfig {
     pub connections: usize,
     /// Names of the faults; none for all.
     pub faults: Vec<String>,
-    /// The policy, as `ackgate run --guard` takes it.
-    pub policy: String,
+    /// The policies, as `ackgate run --guard` takes them, and `m21`.
+    pub policies: Vec<String>,
+    /// The part of a guard that is struck; `None`: each by itself, then all at once.
+    pub at: Option<Place>,
     /// Another program than this one to guard with.
     pub program: Option<PathBuf>,
     /// The rate of the port, in bits per second.
@@ -69,6 +69,10 @@ pub struct May {
 /// What came of one fault. Times are in milliseconds.
 #[derive(Clone, Debug, Serialize)]
 pub struct FaultReport {
+    /// The guard.
+    pub guard: String,
+    /// Its part that was struck: `all` where that are several.
+    pub at: &'static str,
     /// The fault's name.
     pub fault: &'static str,
     /// What is done.
@@ -84,8 +88,8 @@ pub struct FaultReport {
     /// From the fault until every connection had received something again; `None` when one never did.
     pub recovered_ms: Option<f64>,
     /// What the guard did.
-    pub guard: String,
-    /// What is on the host afterwards that was not there before the guard.
+    pub did: String,
+    /// What is on the hosts afterwards that was not there before the guard.
     pub left: Vec<String>,
     /// Promises that were broken, in words.
     pub broken: Vec<String>,
@@ -118,7 +122,7 @@ struct Noticed {
     lost: load::Losses,
     pause: Duration,
     recovered: Option<Duration>,
-    guard: String,
+    did: String,
     left: Vec<String>,
     came_about: bool,
 }
@@ -136,20 +140,42 @@ pub fn run_faults(
         return Err(RowError::Impossible(format!("no fault is called `{unknown}`: --list shows them")));
     }
     let mut rows = Vec::new();
-    for case in cases().iter().filter(|case| config.faults.is_empty() || config.faults.iter().any(|n| n == case.name)) {
-        if stop.load(Ordering::Relaxed) {
-            return Err(RowError::Stopped);
+    for scheme in config.policies.iter().map(|policy| Scheme::new(policy, config.program.as_ref())) {
+        let parts = scheme.parts(config.at);
+        if parts.is_empty() {
+            let at = config.at.map_or("", Place::name);
+            return Err(RowError::Impossible(format!("{} has no part at the place `{at}`", scheme.policy())));
         }
-        let row = report(case, config)?;
-        tell(&row);
-        rows.push(row);
+        for places in parts {
+            for case in cases().iter().filter(|case| config.has(case)) {
+                if stop.load(Ordering::Relaxed) {
+                    return Err(RowError::Stopped);
+                }
+                let row = report(case, &scheme, places, config)?;
+                tell(&row);
+                rows.push(row);
+            }
+        }
     }
     Ok(FaultsReport { connections: config.connections, rows, machine: Machine::this() })
 }
 
-/// One fault with the guard, and without it first where more than the guard is struck.
-fn report(case: &'static Case, config: &FaultsConfig) -> Result<FaultReport, RowError> {
+impl FaultsConfig {
+    fn has(&self, case: &Case) -> bool {
+        self.faults.is_empty() || self.faults.iter().any(|name| name == case.name)
+    }
+}
+
+/// One fault with the guard, and without it first where connections pause without one, too.
+fn report(
+    case: &'static Case,
+    scheme: &Scheme,
+    places: &'static [Place],
+    config: &FaultsConfig,
+) -> Result<FaultReport, RowError> {
     let mut row = FaultReport {
+        guard: scheme.policy().to_owned(),
+        at: if let [place] = places { place.name() } else { "all" },
         fault: case.name,
         what: case.what,
         connections_lost: 0,
@@ -157,21 +183,22 @@ fn report(case: &'static Case, config: &FaultsConfig) -> Result<FaultReport, Row
         pause_ms: 0.0,
         fault_ms: 0.0,
         recovered_ms: None,
-        guard: String::new(),
+        did: String::new(),
         left: Vec::new(),
         broken: Vec::new(),
         skipped: None,
     };
     let tried = || -> Result<(Duration, Noticed), RowError> {
+        scheme.allows(case, places)?;
         let mut fault = Duration::ZERO;
-        if case.strikes_all && case.network_returns {
-            let alone = strike(case, config, false)?;
+        if case.network_returns && (case.strikes_all || scheme.loses_frames()) {
+            let alone = strike(case, scheme, places, config, false)?;
             if alone.recovered.is_none() {
                 return Err(RowError::Impossible("without a guard, too, connections do not go on".into()));
             }
             fault = alone.pause;
         }
-        Ok((fault, strike(case, config, true)?))
+        Ok((fault, strike(case, scheme, places, config, true)?))
     };
     let (fault, noticed) = match tried() {
         Ok(both) => both,
@@ -186,7 +213,7 @@ fn report(case: &'static Case, config: &FaultsConfig) -> Result<FaultReport, Row
     row.bytes_lost = noticed.lost.bytes;
     row.pause_ms = millis(noticed.pause);
     row.recovered_ms = noticed.recovered.map(millis);
-    row.guard = noticed.guard;
+    row.did = noticed.did;
     row.left = noticed.left;
     let beyond = noticed.pause.saturating_sub(fault);
     let promises = [
@@ -201,27 +228,34 @@ fn report(case: &'static Case, config: &FaultsConfig) -> Result<FaultReport, Row
     Ok(row)
 }
 
-fn strike(case: &Case, config: &FaultsConfig, guarded: bool) -> Result<Noticed, RowError> {
-    let rate = config.rate;
-    let spec = Spec { hosts: HOSTS, rate, burst: Spec::burst_for(rate), buffer: DEEP, ..Spec::pac_edge() };
-    let testbed = Testbed::build(spec)?;
-    let before = state(&testbed)?;
-    let mut extra = vec!["--buffer".to_owned(), TOLD.to_owned()];
-    extra.extend(case.options.iter().map(|&option| option.to_owned()));
-    let config_of_guard =
-        GuardConfig { program: config.program.clone(), policy: config.policy.clone(), max_hold: None, extra };
+fn strike(
+    case: &Case,
+    scheme: &Scheme,
+    places: &'static [Place],
+    config: &FaultsConfig,
+    guarded: bool,
+) -> Result<Noticed, RowError> {
+    let testbed = Testbed::build(scheme.spec(config.rate))?;
+    let before = state(&testbed, scheme.places())?;
+    let config_of_guard = scheme.config(case.options);
     let service = case.as_service.then(|| Service::install(&testbed, &config_of_guard)).transpose()?;
-    let start = || match &service {
+    let start = |places: &[Place]| match &service {
         Some(service) => service.start(&testbed),
-        None => Guard::start(&testbed, &config_of_guard),
+        None => Guard::start_at(&testbed, &config_of_guard, places),
     };
-    let guard = guarded.then(start).transpose()?;
+    let others: Vec<Place> = scheme.places().iter().copied().filter(|place| !places.contains(place)).collect();
+    let mut rest = (guarded && !others.is_empty()).then(|| start(&others)).transpose()?;
+    let mut guard = guarded.then(|| start(places)).transpose()?;
     let load = Load::start(&testbed, config.connections)?;
     std::thread::sleep(BEFORE);
     if load.wait_for_all(RECOVERY).is_none() {
         return Err(RowError::Impossible("a connection stands still before anything has happened".into()));
     }
-    let mut scene = Scene { testbed: &testbed, config: &config_of_guard, guard, group: None, service, may: config.may };
+    for part in [&mut guard, &mut rest].into_iter().flatten() {
+        scheme.require_work(part)?;
+    }
+    let mut scene =
+        Scene { testbed: &testbed, config: &config_of_guard, places, guard, group: None, service, may: config.may };
     load.mark();
     let done = (case.strike)(&mut scene)?;
     let (recovered, pause, lost);
@@ -235,10 +269,11 @@ fn strike(case: &Case, config: &FaultsConfig, guarded: bool) -> Result<Noticed, 
         drop(load);
     }
     let end = scene.guard.take().map(Guard::stop).transpose()?;
-    let came_about = end.as_ref().is_none_or(case.came_about);
-    let guard = [done, end.map(|_| "ended cleanly".to_owned())].into_iter().flatten().collect::<Vec<_>>().join(", ");
-    let left = wait_for(&testbed, &before, CLEANING)?;
-    Ok(Noticed { lost, pause, recovered, guard, left, came_about })
+    rest.map(Guard::stop).transpose()?;
+    let came_about = !scheme.is_fast_path() || end.as_ref().is_none_or(case.came_about);
+    let did = [done, end.map(|_| "ended cleanly".to_owned())].into_iter().flatten().collect::<Vec<_>>().join(", ");
+    let left = wait_for(&testbed, scheme.places(), &before, CLEANING)?;
+    Ok(Noticed { lost, pause, recovered, did, left, came_about })
 }
 
 fn millis(time: Duration) -> f64 {
@@ -260,7 +295,8 @@ mod tests {
         let config = FaultsConfig {
             connections: 1,
             faults: vec!["kil".into()],
-            policy: "credit".into(),
+            policies: vec!["credit".into()],
+            at: None,
             program: None,
             rate: 500_000_000,
             may: May::default(),

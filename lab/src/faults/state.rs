@@ -6,45 +6,63 @@ use std::time::{Duration, Instant};
 
 use ackgate_linux::attach::tcx_programs;
 
+use crate::guard::Place;
 use crate::harm::row::{RowError, io_error};
-use crate::testbed::{RECEIVER_DEVICE, Testbed, tc};
+use crate::testbed::{BOTTLENECK, Namespace, RECEIVER_DEVICE, SENDER_DEVICE, Testbed, tc};
 
-/// What stands in the receiver's namespace: links, queueing disciplines, filters, programs, sockets with names of ours, processes.
-pub(super) fn state(testbed: &Testbed) -> Result<Vec<String>, RowError> {
-    let receiver = testbed.receiver();
-    let failed = io_error("looking at the receiver's namespace");
-    let mut lines = receiver.inside(own).map_err(&failed)?.map_err(&failed)?;
-    // A device that has gone has nothing on it.
-    let there = lines.iter().any(|line| *line == format!("link {RECEIVER_DEVICE}"));
-    for what in ["qdisc show dev", "filter show dev"] {
-        // Queueing disciplines have no sides; filters are asked for at each.
-        let sides: &[&str] = if what.starts_with("qdisc") { &[""] } else { &["", " ingress", " egress"] };
-        for side in sides {
-            let asked = format!("{what} {RECEIVER_DEVICE}{side}");
-            let told = if there { tc(&receiver, &asked.split(' ').collect::<Vec<_>>())? } else { String::new() };
-            lines.extend(told.lines().map(|line| format!("tc: {line}")));
-        }
+/// What stands where a guard runs: links, queueing disciplines, filters, programs, sockets with names of ours, processes.
+pub(super) fn state(testbed: &Testbed, places: &[Place]) -> Result<Vec<String>, RowError> {
+    let mut lines = Vec::new();
+    for (host, device) in hosts(testbed, places) {
+        lines.extend(state_of(&host, device)?.into_iter().map(|line| format!("{}: {line}", host.name())));
     }
-    lines.extend(processes(testbed).map_err(failed)?.into_iter().map(|(pid, name)| format!("process {pid} {name}")));
     lines.sort();
     Ok(lines)
 }
 
+/// The namespaces and devices that a guard may touch.
+fn hosts(testbed: &Testbed, places: &[Place]) -> Vec<(Namespace, &'static str)> {
+    let of = |place: &Place| match place {
+        Place::Receiver | Place::Hosts => vec![(testbed.receiver(), RECEIVER_DEVICE)],
+        Place::Senders => (0..testbed.spec().hosts).map(|k| (testbed.sender(k), SENDER_DEVICE)).collect(),
+        Place::Switch => vec![(testbed.switch(), BOTTLENECK)],
+    };
+    places.iter().flat_map(of).collect()
+}
+
+fn state_of(host: &Namespace, device: &'static str) -> Result<Vec<String>, RowError> {
+    let failed = io_error("looking at a host's namespace");
+    let mut lines = host.inside(|| own(device)).map_err(&failed)?.map_err(&failed)?;
+    // A device that has gone has nothing on it.
+    let there = lines.iter().any(|line| *line == format!("link {device}"));
+    for what in ["qdisc show dev", "filter show dev"] {
+        // Queueing disciplines have no sides; filters are asked for at each.
+        let sides: &[&str] = if what.starts_with("qdisc") { &[""] } else { &["", " ingress", " egress"] };
+        for side in sides {
+            let asked = format!("{what} {device}{side}");
+            let told = if there { tc(host, &asked.split(' ').collect::<Vec<_>>())? } else { String::new() };
+            lines.extend(told.lines().map(|line| format!("tc: {line}")));
+        }
+    }
+    lines.extend(processes(host).map_err(failed)?.into_iter().map(|(pid, name)| format!("process {pid} {name}")));
+    Ok(lines)
+}
+
 /// What a thread in the namespace sees.
-fn own() -> std::io::Result<Vec<String>> {
+fn own(device: &str) -> std::io::Result<Vec<String>> {
     let devices = fs::read_to_string("/proc/thread-self/net/dev")?;
     let mut lines: Vec<String> =
         devices.lines().skip(2).filter_map(|line| Some(format!("link {}", line.split_once(':')?.0.trim()))).collect();
     let sockets = fs::read_to_string("/proc/thread-self/net/unix")?;
     lines.extend(sockets.lines().filter_map(|line| Some(format!("socket {}", line.split_once("@ackgate")?.1))));
-    lines.extend(tcx_programs(RECEIVER_DEVICE).unwrap_or_default().into_iter().map(|name| format!("program {name}")));
+    lines.extend(tcx_programs(device).unwrap_or_default().into_iter().map(|name| format!("program {name}")));
     Ok(lines)
 }
 
-/// Processes in the receiver's namespace, and their names.
-pub(crate) fn processes(testbed: &Testbed) -> std::io::Result<Vec<(i32, String)>> {
+/// Processes in a namespace, and their names.
+pub(crate) fn processes(host: &Namespace) -> std::io::Result<Vec<(i32, String)>> {
     use std::os::unix::fs::MetadataExt;
-    let namespace = fs::metadata(testbed.receiver().path())?;
+    let namespace = fs::metadata(host.path())?;
     let mut found = Vec::new();
     for entry in fs::read_dir("/proc")?.filter_map(Result::ok) {
         let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
@@ -59,10 +77,15 @@ pub(crate) fn processes(testbed: &Testbed) -> std::io::Result<Vec<(i32, String)>
 }
 
 /// Waits until the state is as it was; what is there and was not, when it does not become so in time.
-pub(super) fn wait_for(testbed: &Testbed, before: &[String], patience: Duration) -> Result<Vec<String>, RowError> {
+pub(super) fn wait_for(
+    testbed: &Testbed,
+    places: &[Place],
+    before: &[String],
+    patience: Duration,
+) -> Result<Vec<String>, RowError> {
     let until = Instant::now() + patience;
     loop {
-        let now = state(testbed)?;
+        let now = state(testbed, places)?;
         let left: Vec<String> = now.into_iter().filter(|line| !before.contains(line)).collect();
         if left.is_empty() || Instant::now() > until {
             return Ok(left);

@@ -1,14 +1,13 @@
-//! The guard's daemon is stopped (SIGSTOP) while it is needed: what it holds must not be held for longer than it would be.
+//! The guard's daemons are stopped (SIGSTOP) while they are needed: what it holds must not be held for longer than it would be.
 
 use std::time::{Duration, Instant};
 
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use nix::sys::signal::Signal;
 
 use super::rounds::{HOSTS, Rounds};
-use super::row::{Bench, Measure, Row, RowError, Unit, end, io_error, spec};
+use super::row::{Bench, Measure, Row, RowError, Unit, end, spec};
 use super::streams::megabits;
-use crate::guard::Guard;
+use crate::guard::{Guard, GuardError};
 
 /// How long what the port carries is measured while the daemon is stopped.
 const SPAN: Duration = Duration::from_secs(2);
@@ -61,21 +60,19 @@ impl Measure for FrozenDaemon {
     }
 }
 
-/// A daemon that is stopped until this is dropped.
-struct Frozen(Pid);
+/// Daemons that are stopped until this is dropped.
+struct Frozen<'a>(&'a Guard);
 
-impl Frozen {
-    fn freeze(guard: &Guard) -> Result<Self, RowError> {
-        let stopping = io_error("stopping the guard's daemon");
-        let pid = Pid::from_raw(i32::try_from(guard.pid()).map_err(|e| stopping(std::io::Error::other(e)))?);
-        kill(pid, Signal::SIGSTOP).map_err(|e| stopping(e.into()))?;
-        Ok(Self(pid))
+impl<'a> Frozen<'a> {
+    fn freeze(guard: &'a Guard) -> Result<Self, GuardError> {
+        guard.signal(Signal::SIGSTOP)?;
+        Ok(Self(guard))
     }
 }
 
-impl Drop for Frozen {
+impl Drop for Frozen<'_> {
     fn drop(&mut self) {
-        // It may have been killed meanwhile.
-        let _ = kill(self.0, Signal::SIGCONT);
+        // They may have been killed meanwhile.
+        let _ = self.0.signal(Signal::SIGCONT);
     }
 }

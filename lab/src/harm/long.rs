@@ -50,7 +50,7 @@ impl Long {
 
 impl Measure for Long {
     fn measure(&self, bench: &Bench<'_>) -> Result<f64, RowError> {
-        let testbed = crate::testbed::Testbed::build(self.spec())?;
+        let testbed = bench.testbed(self.spec())?;
         let early = if self.older { None } else { bench.guard(&testbed)? };
         let bulk = Bulk::start(open(&testbed, self.flows, &plain)?)?;
         // The farther, the longer until the loss that ends slow start is made up for.

@@ -152,16 +152,28 @@ impl Bench<'_> {
         Ok(self.guard.map(|config| Guard::start(testbed, config)).transpose()?)
     }
 
+    fn fit(&self, spec: Spec) -> Spec {
+        match self.guard {
+            Some(guard) => guard.fit(spec),
+            None => spec,
+        }
+    }
+
+    /// A testbed as the guard wants it, which is not started yet.
+    pub(super) fn testbed(&self, spec: Spec) -> Result<Testbed, RowError> {
+        Ok(Testbed::build(self.fit(spec))?)
+    }
+
     /// A testbed with its guard.
     pub(super) fn bed(&self, spec: Spec) -> Result<(Testbed, Option<Guard>), RowError> {
-        let testbed = Testbed::build(spec)?;
+        let testbed = self.testbed(spec)?;
         let guard = self.guard(&testbed)?;
         Ok((testbed, guard))
     }
 
     /// A testbed with senders that serve, and its guard.
     pub(super) fn lab(&self, spec: Spec) -> Result<(Lab, Option<Guard>), RowError> {
-        let lab = Lab::new(spec)?;
+        let lab = Lab::new(self.fit(spec))?;
         let guard = self.guard(lab.testbed())?;
         Ok((lab, guard))
     }

@@ -8,7 +8,6 @@ use socket2::Socket;
 
 use super::row::{Bench, Measure, Row, RowError, Unit, end, io_error, spec};
 use super::streams::{End, Pair, Setup, millis, open, plain, receive, send, timed, transfer};
-use crate::testbed::Testbed;
 
 /// Time limit of a transfer, of which the longest takes a tenth unguarded.
 const LIMIT: Duration = Duration::from_secs(5);
@@ -76,7 +75,7 @@ pub(super) const ROWS: &[Row] = &[
 
 impl Measure for Variant {
     fn measure(&self, bench: &Bench<'_>) -> Result<f64, RowError> {
-        let testbed = Testbed::build(spec(1, 200))?;
+        let testbed = bench.testbed(spec(1, 200))?;
         for host in [testbed.receiver(), testbed.sender(0)] {
             host.set_sysctls(self.sysctls).map_err(io_error("setting up a host"))?;
         }

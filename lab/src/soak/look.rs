@@ -95,7 +95,7 @@ impl<'a> Looker<'a> {
     }
 
     fn rss_kib(&self) -> Result<u64, RowError> {
-        let running = processes(self.testbed).map_err(io_error("listing the guard's processes"))?;
+        let running = processes(&self.testbed.receiver()).map_err(io_error("listing the guard's processes"))?;
         // One that ends meanwhile has none.
         let statuses = running.iter().filter_map(|(pid, _)| fs::read_to_string(format!("/proc/{pid}/status")).ok());
         Ok(statuses.filter_map(|status| resident(&status)).sum())

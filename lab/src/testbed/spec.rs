@@ -93,6 +93,12 @@ impl Spec {
     /// Where DCTCP's authors mark at 1 Gb/s: 20 frames (Alizadeh et al., §3.4).
     pub const USUAL_MARK: u32 = 30_000;
 
+    /// Where the port marks unless it is said: there, or at a third of a smaller buffer.
+    #[must_use]
+    pub fn usual_mark(&self) -> u32 {
+        Self::USUAL_MARK.min(u32::try_from(self.buffer / 3).unwrap_or(u32::MAX))
+    }
+
     /// PAC's testbed in small: 8 sender hosts, 1 Gb/s, 96 KB (Table II), no delayed ACK.
     #[must_use]
     pub const fn pac_edge() -> Self {

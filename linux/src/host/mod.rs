@@ -81,6 +81,8 @@ pub struct Snapshot {
     pub arrivals: u64,
     /// Segments whose header was changed.
     pub edited: u64,
+    /// Segments sent once more, beside TCP.
+    pub repeated: u64,
 }
 
 /// What the host did, all in all.
@@ -250,6 +252,7 @@ impl Host {
             passed: counts.passed,
             arrivals: counts.arrivals,
             edited: counts.edited,
+            repeated: counts.repeated,
         }
     }
 
