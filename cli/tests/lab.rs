@@ -332,9 +332,25 @@ fn a_reload_and_an_upgrade_lose_nothing_and_leave_nothing() {
         assert_eq!((&row["connections_lost"], &row["bytes_lost"]), (&0.into(), &0.into()), "{row}");
         assert!(row["recovered_ms"].is_number() && row["left"].as_array().unwrap().is_empty(), "{row}");
     }
-    assert!(reload["guard"].as_str().unwrap().contains("5 changes"), "{reload}");
-    assert!(upgrade["guard"].as_str().unwrap().contains("guarded again"), "{upgrade}");
+    assert!(reload["did"].as_str().unwrap().contains("5 changes"), "{reload}");
+    assert!(upgrade["did"].as_str().unwrap().contains("guarded again"), "{upgrade}");
     assert!(clock["skipped"].as_str().unwrap().contains("--step-clock"), "nobody's clock is stepped unasked: {clock}");
+}
+
+/// One part of a scheme is killed, the other goes on: the rest of the table takes longer.
+#[test]
+fn schemes_of_two_parts_lose_nothing_when_one_is_killed() {
+    for (guard, at) in [("hwatch", "senders"), ("m21", "hosts")] {
+        let arguments = ["faults", "--guard", guard, "--at", at, "--fault", "kill", "--connections", "8"];
+        let Some(report) = guarded_lab("schemes_of_two_parts_lose_nothing_when_one_is_killed", &arguments) else {
+            return;
+        };
+        let [row] = &report["rows"].as_array().unwrap()[..] else { panic!("{report}") };
+        assert_eq!((row["guard"].as_str(), row["at"].as_str()), (Some(guard), Some(at)), "{row}");
+        assert_eq!((&row["connections_lost"], &row["bytes_lost"]), (&0.into(), &0.into()), "{row}");
+        assert!(row["recovered_ms"].is_number() && row["left"].as_array().unwrap().is_empty(), "{row}");
+        assert!(row["did"].as_str().unwrap().contains("SIGKILL"), "{row}");
+    }
 }
 
 /// The other promises take longer to tell, or a machine that is not busy.

@@ -21,7 +21,7 @@ use ackgate_control::units::{Rate, Span};
 use ackgate_control::wire::{Direction, emit};
 use ackgate_linux::attach;
 use ackgate_linux::host::{Options, Summary};
-use world::{DEVICE, Place, RECEIVER_V4, RECEIVER_V6, SENDER_DEVICE, SENDER_V4, SENDER_V6, World, flow_key};
+use world::{DEVICE, Place, RECEIVER_V4, RECEIVER_V6, SENDER_DEVICE, SENDER_V4, SENDER_V6, World, flow_key, tshark};
 
 /// Bytes that each sender sends: many aggregates, and an end that fills none.
 const BYTES: usize = 300_001;
@@ -131,6 +131,8 @@ fn every_scheme_leaves_checksums_right() {
     world.sum_up_in_software();
     for (name, make) in SCHEMES {
         let choice = attach::Choice::Auto;
+        // What the wire carries, and what is put back on its way in.
+        let seen = [world.arrivals_at(Place::Receiver), world.arrivals()];
         let (summary, _) = world.hosted(Place::Receiver, options(DEVICE, choice), make, || {
             world.hosted(Place::Sender, options(SENDER_DEVICE, choice), make, || {
                 both_ways(&world, RECEIVER_V4, SENDER_V4);
@@ -138,6 +140,9 @@ fn every_scheme_leaves_checksums_right() {
             })
         });
         assert_eq!(world.checksum_errors(), 0, "{name}: {summary:?}");
+        for complaints in seen.iter().filter_map(|arrivals| tshark::complaints(&arrivals.all())) {
+            assert!(complaints.is_empty(), "{name}: {complaints:?}");
+        }
         assert!(summary.arrivals > 0 && (summary.edited > 0 || name == "shaper" || name == "pac-letter"), "{name}");
     }
 }

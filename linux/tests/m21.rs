@@ -110,10 +110,11 @@ fn seen(bytes: &mut [u8]) -> Option<Seen> {
     Some(Seen { packet, count: number(COUNT), echo: number(ECHO) })
 }
 
+/// The segments among what has arrived, about which tshark must have no complaint.
 fn all_seen(arrivals: &world::Arrivals) -> Vec<Seen> {
-    let mut found = Vec::new();
-    arrivals.frames(|frame| found.extend(seen(frame)));
-    found
+    let mut frames = arrivals.all();
+    assert_eq!(world::tshark::complaints(&frames).unwrap_or_default(), [""; 0]);
+    frames.iter_mut().filter_map(|frame| seen(frame)).collect()
 }
 
 #[test]

@@ -3,6 +3,8 @@
 #![allow(dead_code, reason = "each test uses its own part")]
 #![allow(clippy::unwrap_used, reason = "a panic in a test is the failure report")]
 
+pub(crate) mod tshark;
+
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
@@ -431,6 +433,13 @@ fn send(device: &str, frames: &[Vec<u8>]) {
 pub(crate) struct Arrivals(OwnedFd);
 
 impl Arrivals {
+    /// Those that have arrived.
+    pub(crate) fn all(&self) -> Vec<Vec<u8>> {
+        let mut all = Vec::new();
+        self.frames(|frame| all.push(frame.to_vec()));
+        all
+    }
+
     /// Calls `each` with the frames that have arrived, until there are none for a moment. Not with what the sender sends.
     pub(crate) fn frames(&self, mut each: impl FnMut(&mut [u8])) {
         let mut buffer = vec![0; 128 << 10];
