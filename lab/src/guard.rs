@@ -211,9 +211,10 @@ impl Guard {
         self.processes.first_mut()?.1.sample()
     }
 
-    /// What each of them told last, and where it is.
-    pub(crate) fn last_samples(&mut self) -> Vec<(Place, Option<Value>)> {
-        self.processes.iter_mut().map(|(place, process)| (*place, process.last_sample())).collect()
+    /// Waits until each of them has told a sample in which that number, by its JSON pointer, is above zero; where one is that does not.
+    pub(crate) fn idle_part(&mut self, number: impl Fn(Place) -> &'static str) -> Option<Place> {
+        let mut parts = self.processes.iter_mut();
+        parts.find_map(|(place, process)| (!process.counts(number(*place))).then_some(*place))
     }
 
     /// Process id of the first of them: at the receiver, where there is one there.
@@ -346,11 +347,18 @@ impl Process {
         self.wait_for("sample")
     }
 
-    /// How things stood last; waits for the first time that it tells.
-    fn last_sample(&mut self) -> Option<Value> {
-        let first = self.wait_for("sample")?;
-        let values = self.lines.try_iter().filter_map(|line| serde_json::from_str::<Value>(&line).ok());
-        values.filter(|value| value["event"] == "sample").last().or(Some(first))
+    /// Waits for a sample in which a number is above zero.
+    fn counts(&mut self, number: &str) -> bool {
+        let until = Instant::now() + PATIENCE;
+        while let Some(sample) = self.wait_for("sample") {
+            if sample.pointer(number).and_then(Value::as_u64) > Some(0) {
+                return true;
+            }
+            if Instant::now() > until {
+                break;
+            }
+        }
+        false
     }
 
     /// The next line of that event; `None` when it does not come in time.

@@ -78,16 +78,9 @@ impl Scheme {
     /// # Errors
     /// When a part of the guard, under load, does not do what it is there for: then no fault would tell anything.
     pub(super) fn require_work(&self, guard: &mut Guard) -> Result<(), RowError> {
-        for (place, sample) in guard.last_samples() {
-            let count =
-                |sample: &serde_json::Value| sample.pointer(self.sign(place)).and_then(serde_json::Value::as_u64);
-            if sample.as_ref().and_then(count).is_none_or(|count| count == 0) {
-                let problem =
-                    format!("{} does nothing under this load, at the {}: {sample:?}", self.policy(), place.name());
-                return Err(RowError::Lab(GuardError::End(problem).into()));
-            }
-        }
-        Ok(())
+        let Some(place) = guard.idle_part(|place| self.sign(place)) else { return Ok(()) };
+        let problem = format!("at the place `{}`, {} does nothing under this load", place.name(), self.policy());
+        Err(RowError::Lab(GuardError::End(problem).into()))
     }
 
     /// What rises in its samples while it does what it is there for.
