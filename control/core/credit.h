@@ -38,7 +38,8 @@
  *    PSH, so more waits to be sent; half of the window is open; no loss is being repaired; and a window's worth has come since the
  *    last pause with every ACK, for senders may open their windows by the ACK (RFC 5681); and of what came since at most a quarter,
  *    and at most MOST_LEFT_OUT segments, are unacknowledged. Never on long paths. Never a D-SACK, nor the ACK at a change of CE
- *    (RFC 8257 section 3.2): it carries ECN-Echo, or more has been received than it acknowledges.
+ *    (RFC 8257 section 3.2): it carries ECN-Echo, or more has been received than it acknowledges. Nor where marks are counted
+ *    (RFC 9768), which every ACK tells of.
  * 7. Turns are reckoned by the most flows that were active at once of late: else the last flows of a round get large grants, keep most of
  *    them, and all send them at the begin of the next.
  * 8. On long paths shares are reckoned by them, too: what has been granted there cannot be taken back for a round trip, and
@@ -202,7 +203,7 @@ INLINE bool may_thin(WITH_CORE const struct flow *flow, const struct outgoing *o
 
 	if (pipe_of(CORE flow) > 0)
 		return false;
-	if (out->class != CLASS_ACK || out->ece || out->dsack || out->repeated || get32(&flow->held) > 0)
+	if (out->class != CLASS_ACK || out->ece || out->dsack || out->repeated || get32(&flow->held) > 0 || counts_marks(flow))
 		return false;
 	if (any_flag(flow, FLOW_PUSHED | FLOW_RECOVERING | FLOW_PEER_DONE | FLOW_OVERTAKEN) ||
 	    get32(&flow->received) != out->ack || !can_go_on(flow, out->ack))

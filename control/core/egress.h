@@ -116,7 +116,7 @@ SUBPROGRAM int classify(WITH_CORE struct flow *flow, const struct segment *segme
 	flags = get32(&flow->flags);
 	if (segment->flags & RST) {
 		close_handshake(CORE flow);
-		raise_flags(flow, FLOW_CLOSING);
+		raise_flags(flow, FLOW_CLOSING | FLOW_PEER_DONE);
 		void_debt(CORE flow);
 		deactivate(CORE flow);
 		return CLASS_NONE;
@@ -168,7 +168,7 @@ SUBPROGRAM int classify(WITH_CORE struct flow *flow, const struct segment *segme
 	if (class == CLASS_HANDSHAKE || class == CLASS_REQUEST)
 		activate(CORE flow);
 	out->ack = segment->ack;
-	out->ece = segment->flags & ECE && !(segment->flags & SYN);
+	out->ece = segment->flags & ECE && !(segment->flags & SYN) && !counts_marks(flow);
 	put_flags(flow, FLOW_ECHOES, out->ece);
 	out->dsack = segment->dsack;
 	out->data = segment->payload > 0;

@@ -43,6 +43,12 @@ INLINE bool any_flag(const struct flow *flow, __u32 bits)
 	return get32(&flow->flags) & bits;
 }
 
+/* Whether the ends tell each other of marks by counters (RFC 9768), of which ECE and CWR are bits: they are no echo. */
+INLINE bool counts_marks(const struct flow *flow)
+{
+	return (get32(&flow->flags) & (FLOW_ECN | FLOW_ECN_OFFERED)) == FLOW_ECN;
+}
+
 INLINE __u64 since(__u64 now, __u64 earlier)
 {
 	return saturating_sub(now, earlier);

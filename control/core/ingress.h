@@ -290,12 +290,16 @@ SUBPROGRAM int receive(WITH_CORE struct flow *flow, const struct segment *segmen
 
 /* A sender may be this far behind the window with a retransmission that counts, bytes at least. */
 #define LEAST_WINDOW (1u << 16)
+/* No window is larger (RFC 7323 section 2.3). */
+#define LARGEST_WINDOW (1u << 30)
 
 /*
  * Whether our TCP would look at the segment (RFC 9293 section 3.10.7.4). What lies outside the window that it has offered is
  * nobody's evidence: one forged segment would else hang a connection. A retransmission of what lies right before it counts, for
- * it tells about the sender's timer. A SYN never ends a connection that lives: our TCP answers it with a challenge (RFC 5961),
- * and if it does accept a new connection, its own SYN-ACK says so.
+ * it tells about the sender's timer. Nor is what acknowledges bytes that we have not sent, or that are older than any window
+ * (RFC 5961 section 5). A reset must be the very next byte (section 3.2; after the peer's FIN, also the one before). A SYN never
+ * ends a connection whose peer has not closed it: our TCP answers it with a challenge (section 4.2), and if it does accept a new
+ * connection, its own SYN-ACK says so.
  */
 INLINE bool acceptable(const struct flow *flow, const struct segment *segment)
 {
@@ -309,24 +313,32 @@ INLINE bool acceptable(const struct flow *flow, const struct segment *segment)
 		/* Without a SYN it is what comes late of a connection before. */
 		if (!(flags & FLOW_MET))
 			return !(flags & FLOW_HALF_OPEN);
-	} else if (segment->flags & SYN)
-		return flags & FLOW_CLOSING;
+	} else if (segment->flags & SYN) {
+		return flags & FLOW_PEER_DONE;
+	} else if (segment->flags & RST) {
+		__u32 last = flags & FLOW_RECEIVED ? later(get32(&flow->received), get32(&flow->ack_high)) : get32(&flow->ack_high);
+
+		return seq_distance(segment->seq, get32(&flow->ack_high) - 1) >= 0 && seq_distance(segment->seq, last) <= 0;
+	} else if (flags & FLOW_SCALE_KNOWN && segment->flags & ACK && get32(&flow->sent) - segment->ack > LARGEST_WINDOW) {
+		return false;
+	}
 	window = max_u32(max_u32(offer_of(flow), ahead_of(get32(&flow->edge), get32(&flow->ack_high))), LEAST_WINDOW);
 	offset = segment->seq - get32(&flow->ack_high) + window;
-	if (segment->flags & RST)
-		return offset >= window && offset - window <= window;
 	return offset <= 2 * window;
 }
 
-/* Whether both ends agree on ECN shows in their SYNs (RFC 3168 section 6.1.1). */
+/* Whether both ends agree on ECN shows in their SYNs (RFC 3168 section 6.1.1; RFC 9768 table 2 where it is accurate: see types.h). */
 INLINE void note_ecn(struct flow *flow, const struct segment *segment)
 {
 	__u32 bits = segment->flags & (ECE | CWR);
 
 	if (!(segment->flags & ACK))
 		put_flags(flow, FLOW_ECN_OFFERED, bits == (ECE | CWR));
-	else if (bits == ECE && any_flag(flow, FLOW_ECN_OFFERED))
+	else if (bits && any_flag(flow, FLOW_ECN_OFFERED)) {
 		raise_flags(flow, FLOW_ECN);
+		if (bits & CWR)
+			lower_flags(flow, FLOW_ECN_OFFERED);
+	}
 }
 
 SUBPROGRAM int account_ingress(WITH_CORE struct flow *flow, const struct segment *segment, __u64 now)
@@ -361,7 +373,7 @@ SUBPROGRAM int account_ingress(WITH_CORE struct flow *flow, const struct segment
 	set64(&flow->last_seen, now);
 	if (segment->flags & RST) {
 		close_handshake(CORE flow);
-		raise_flags(flow, FLOW_CLOSING);
+		raise_flags(flow, FLOW_CLOSING | FLOW_PEER_DONE);
 		void_debt(CORE flow);
 		deactivate(CORE flow);
 	} else if (!(segment->flags & SYN)) {

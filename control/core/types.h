@@ -89,7 +89,7 @@ enum hold_what {
 #define FLOW_RECEIVED (1u << 9)
 /* An ACK has been seen from our side: released_ack and ack_high are valid. */
 #define FLOW_ACKED (1u << 10)
-/* The sender's FIN has arrived: nothing follows. */
+/* The sender's FIN has arrived, or a reset ended it all: nothing follows. */
 #define FLOW_PEER_DONE (1u << 11)
 /* The flow takes part in the division of the budget. */
 #define FLOW_ACTIVE (1u << 12)
@@ -111,9 +111,9 @@ enum hold_what {
 #define FLOW_COPIED (1u << 20)
 /* Something that triggers data has left since new data last came. */
 #define FLOW_AWAITED (1u << 21)
-/* Both ends have agreed on ECN (RFC 3168 section 6.1.1): its marks count. */
+/* Both ends have agreed on ECN (RFC 3168 section 6.1.1): its marks count. Accurate ECN (RFC 9768) if FLOW_ECN_OFFERED is not set. */
 #define FLOW_ECN (1u << 22)
-/* The opener has offered ECN. */
+/* The opener has offered ECN, and no accurate one was agreed on. */
 #define FLOW_ECN_OFFERED (1u << 23)
 /* What we sent last was not answered: a one-way message, which sets nothing in motion. */
 #define FLOW_ONE_WAY (1u << 24)

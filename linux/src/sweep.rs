@@ -44,7 +44,8 @@ impl Sweeper {
 }
 
 const fn stage(flags: u32) -> Stage {
-    if flags & flag::CLOSING != 0 {
+    // A connection that only we have closed may go on receiving for as long as its peer likes.
+    if flags & flag::CLOSING != 0 && flags & flag::PEER_DONE != 0 {
         Stage::Closing
     } else if flags & flag::HALF_OPEN != 0 {
         Stage::HalfOpen

@@ -40,6 +40,82 @@ fn a_reset_inside_the_window_ends_the_connection() {
 }
 
 #[test]
+fn a_reset_that_our_tcp_would_challenge_ends_nothing() {
+    // Inside the window, but not where the next byte is expected (RFC 5961 section 3.2).
+    for seq in [1 + 10 * MSS + 7_000, 1 + 9 * MSS] {
+        let mut host = streaming();
+        let before = alloc::format!("{:?}", host.shim.state.flows[0]);
+        host.receive(0, Segment { flags: Flags::RST, ..data(seq, 0) });
+        assert_eq!(alloc::format!("{:?}", host.shim.state.flows[0]), before, "{seq}");
+    }
+    // Where an ACK is delayed, the next byte is beyond what we have acknowledged.
+    let mut host = streaming();
+    host.data(0, 1 + 10 * MSS, MSS);
+    host.receive(0, Segment { flags: Flags::RST, ..data(1 + 11 * MSS, 0) });
+    assert!(host.shim.state.flows[0].flags.any(state::flag::CLOSING));
+}
+
+#[test]
+fn what_acknowledges_bytes_that_we_have_not_sent_changes_nothing() {
+    let forged = Segment { ack: SeqNumber(5_000), ..data(1 + 10 * MSS, MSS) };
+    let mut host = streaming();
+    let before = alloc::format!("{:?}", host.shim.state.flows[0]);
+    host.receive(0, forged);
+    assert_eq!(alloc::format!("{:?}", host.shim.state.flows[0]), before);
+    assert_eq!(host.shim.gate().unacceptable.get(), 1);
+    // Nor does what is older than any window.
+    host.receive(0, Segment { ack: SeqNumber(0x8000_0000), ..forged });
+    assert_eq!(host.shim.gate().unacceptable.get(), 2);
+    host.receive(0, Segment { ack: SeqNumber(101), ..forged });
+    assert_eq!(host.shim.gate().unacceptable.get(), 2);
+}
+
+#[test]
+fn a_syn_does_not_wipe_a_connection_that_only_we_have_closed() {
+    let mut host = streaming();
+    host.send(0, Segment { flags: Flags::FIN | Flags::ACK, seq: SeqNumber(101), ..pure_ack(1 + 10 * MSS) });
+    let before = alloc::format!("{:?}", host.shim.state.flows[0]);
+    let again = Segment { flags: Flags::SYN, seq: SeqNumber(77), mss: 1460, wscale: Some(7), ..blank() };
+    host.receive(0, again);
+    assert_eq!(alloc::format!("{:?}", host.shim.state.flows[0]), before);
+    // When the peer has closed as well, the same addresses and ports may begin anew.
+    host.receive(0, Segment { flags: Flags::FIN | Flags::ACK, ..data(1 + 10 * MSS, 0) });
+    host.receive(0, again);
+    assert!(host.shim.state.flows[0].flags.any(state::flag::HALF_OPEN));
+}
+
+#[test]
+fn a_fin_is_no_byte_of_a_response() {
+    let mut host = streaming();
+    host.receive(0, Segment { flags: Flags::PSH | Flags::ACK, ..data(1 + 10 * MSS, MSS) });
+    host.wait(Span::millis(50));
+    host.send(0, request(1 + 11 * MSS));
+    assert_eq!(host.shim.gate().usual_response.get(), u64::from(11 * MSS));
+    // A peer that closes without another word has said nothing about responses.
+    host.receive(0, Segment { flags: Flags::FIN | Flags::ACK, ..data(1 + 11 * MSS, 0) });
+    assert_eq!(host.shim.gate().usual_response.get(), u64::from(11 * MSS));
+    // One that closes behind a response has sent what it has sent.
+    host.connect(1);
+    host.send(1, request(1));
+    host.receive(1, Segment { flags: Flags::FIN | Flags::PSH | Flags::ACK, ..data(1, 500) });
+    assert_eq!(host.shim.gate().usual_response.get(), 500);
+}
+
+#[test]
+fn the_counters_of_accurate_ecn_are_no_echo() {
+    // RFC 9768: the bits of ECE and CWR are part of a counter that begins with 5.
+    let mut host = Host::new(Config::of(Guard::Pac, 96_000));
+    let open = Flags::SYN | Flags::ECE | Flags::CWR;
+    host.send(0, Segment { flags: open, mss: 1460, wscale: Some(7), ..blank() });
+    host.receive(0, Segment { flags: Flags::SYN | Flags::ACK | Flags::CWR, mss: 1460, wscale: Some(7), ..blank() });
+    host.ack(0, 1);
+    host.send(0, request(1));
+    host.data(0, 1, MSS);
+    host.send(0, Segment { flags: Flags::ACK | Flags::ECE, ..pure_ack(1 + MSS) });
+    assert!(!host.shim.state.flows[0].flags.any(state::flag::REDUCED));
+}
+
+#[test]
 fn our_own_syn_ack_says_that_a_new_connection_was_accepted() {
     let mut host = streaming();
     host.receive(0, Segment { flags: Flags::SYN, seq: SeqNumber(5_000), mss: 1460, wscale: Some(7), ..blank() });
@@ -205,5 +281,32 @@ fn answers_that_end_leave_windows_alone_as_long_as_the_next_ones_fit_together() 
         // Four windows of 1000 units of 128 bytes: half a megabyte that idle senders would keep.
         assert_eq!(host.wire.iter().any(|&(_, _, window)| window != 1000), lowered, "{:?}", host.wire);
         assert_eq!(host.shim.gate().rewritten.get() > 0, lowered);
+    }
+}
+
+#[test]
+fn where_nothing_is_in_danger_what_we_send_has_tcps_own_window_too() {
+    // One flow whose buffer nobody knows, and one that fits; the handshake's window is not scaled and smaller.
+    for config in [Config { auto: true, ..Config::credit(1_000_000) }, Config::credit(1_000_000)] {
+        let mut host = Host::new(Config { rate_mbps: 1_000, ..config });
+        let wscale = Some(8);
+        host.receive(0, Segment { flags: Flags::SYN, mss: 1460, wscale, ..blank() });
+        host.now += Span::micros(100);
+        host.send(0, Segment { flags: Flags::SYN | Flags::ACK, mss: 1460, wscale, window: 65_535, ..pure_ack(1) });
+        host.now += Span::micros(100);
+        host.receive(0, data(1, 0));
+        host.wire.clear();
+        let ours = |payload| Segment { payload, frames: payload.div_ceil(MSS) as u16, window: 1050, ..pure_ack(1) };
+        for payload in [5 * MSS, 4 * MSS, MSS, 10 * MSS, 100] {
+            host.send(0, ours(payload));
+            host.now += Span::micros(50);
+        }
+        // The peer lacks a segment: three times the same ACK.
+        host.data(0, 1 + MSS, MSS);
+        for _ in 0..3 {
+            host.send(0, Segment { sack: true, ..Segment { window: 1060, ..pure_ack(1) } });
+        }
+        let windows: Vec<_> = host.wire.iter().map(|&(.., window)| window).collect();
+        assert_eq!(windows, [1050, 1050, 1050, 1050, 1050, 1060, 1060, 1060]);
     }
 }
