@@ -141,6 +141,7 @@ pub struct Scheduler {
     updates: usize,
     next_look: Time,
     next_scan: Time,
+    next_idle_scan: Time,
     last_poll: Time,
     /// The longest hold of each [`Age`].
     limits: [Span; 3],
@@ -165,6 +166,7 @@ impl Default for Scheduler {
             updates: 0,
             next_look: Time::ZERO,
             next_scan: Time::ZERO,
+            next_idle_scan: Time::ZERO,
             last_poll: Time::ZERO,
             limits: [Span::ZERO; 3],
             budget: Budget::default(),
@@ -231,6 +233,7 @@ impl Scheduler {
                 return Some(done);
             }
             if self.held() == 0 && self.updates == 0 {
+                self.void_idle(rules, state, now);
                 return None;
             }
             self.last_poll = now;

@@ -13,6 +13,11 @@ use crate::units::{Span, Time};
 const SCAN_COST: Span = Span::micros(1);
 const DOZENS: u64 = 48;
 
+/// While nothing is held: how often is looked for flows that are silent, and how long they have been by then at least. Together they
+/// leave the gate open, and nobody active, within a tenth of a second after a burst.
+const IDLE_SCAN: Span = Span::millis(25);
+const IDLE_SILENCE: Span = Span::millis(50);
+
 /// A window update that has left and may get lost: on the way, or in a Linux sender whose process has its socket in use,
 /// where an older ACK that arrives behind it takes its place. Nothing but the sender's persist timer would mend that.
 #[derive(Clone, Copy, Debug)]
@@ -108,6 +113,24 @@ impl Scheduler {
                 if let Some(flow) = state.flow(FlowId(id)) {
                     void_if_silent(rules, state.gate(), flow, now);
                 }
+            }
+        }
+    }
+
+    /// The same while nothing is held. Nobody waits for what silent flows owe then, but as long as they count as active the windows of
+    /// others are lowered for their sake.
+    pub(super) fn void_idle<S: State>(&mut self, rules: &Rules, state: &S, now: Time) {
+        if now < self.next_idle_scan {
+            return;
+        }
+        self.next_idle_scan = now + IDLE_SCAN;
+        let gate = state.gate();
+        if gate.active.get() == 0 && gate.owed.get() == 0 {
+            return;
+        }
+        for id in 0..state.flow_count() {
+            if let Some(flow) = state.flow(FlowId(id)).filter(|flow| Time(flow.last_active.get()) + IDLE_SILENCE <= now) {
+                void_if_silent(rules, gate, flow, now);
             }
         }
     }

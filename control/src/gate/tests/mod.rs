@@ -204,6 +204,7 @@ mod holding;
 mod link;
 mod paths;
 mod properties;
+mod quiet;
 mod standby;
 mod thinning;
 mod timers;
