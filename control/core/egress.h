@@ -185,7 +185,7 @@ INLINE bool may_pass(WITH_CORE const struct flow *flow, const struct segment *se
 	__u64 held, wire = trigger->wire;
 	__u32 class = out->class;
 
-	if (SETTINGS->hold == HOLD_NOTHING)
+	if (SETTINGS->hold == HOLD_NOTHING || (SETTINGS->leave_data && segment->payload > 0))
 		return true;
 	if (trigger->calm)
 		return order_kept;

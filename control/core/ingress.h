@@ -52,6 +52,7 @@ SUBPROGRAM int open_flow(WITH_CORE struct flow *flow, __u64 now)
 	set32(&flow->let_go, 0);
 	set32(&flow->handshake_rtt, 0);
 	set32(&flow->peer_mss, 0);
+	set32(&flow->lesser, 0);
 	set32(&flow->rtt_since, now >> 10);
 	set32(&flow->added_delay, 0);
 	set32(&flow->scale, 0);
@@ -77,6 +78,29 @@ INLINE void start_handshake(WITH_CORE struct flow *flow)
 	add64(&GATE->half_open, 1);
 	if (__sync_fetch_and_or(&flow->flags, FLOW_HALF_OPEN) & FLOW_HALF_OPEN)
 		add64(&GATE->half_open, -1);
+}
+
+/*
+ * Segments follow what arrives: larger ones show at once that they may be. Smaller ones do when two of a size come that nothing else
+ * ended, neither a PSH nor the edge of the window: the path has become narrower, or has been since the SYNs.
+ */
+INLINE void follow_mss(struct flow *flow, const struct segment *segment, __u32 end)
+{
+	__u32 frame = segment->payload / max_u32(segment->frames, 1), mss = get32(&flow->mss);
+
+	if (frame > mss) {
+		set32(&flow->mss, frame);
+	} else if (segment->flags & (PSH | FIN) || segment->payload % max_u32(segment->frames, 1) > 0 || remaining(flow, end) < mss) {
+		return;
+	} else if (frame == mss) {
+		if (get32(&flow->lesser) > 0)
+			set32(&flow->lesser, 0);
+	} else if (get32(&flow->lesser) == frame && frame > 0) {
+		set32(&flow->mss, frame);
+		set32(&flow->lesser, 0);
+	} else {
+		set32(&flow->lesser, frame);
+	}
 }
 
 /* How long a least RTT is believed, in units of 1024 ns: a path may become longer. */
@@ -202,7 +226,7 @@ INLINE bool was_lost(WITH_CORE const struct flow *flow, const struct segment *se
 
 SUBPROGRAM int receive(WITH_CORE struct flow *flow, const struct segment *segment, __u64 now)
 {
-	__u32 wire, frame, end;
+	__u32 wire, end;
 	__u64 pause;
 
 	if (!flow || !segment)
@@ -227,16 +251,14 @@ SUBPROGRAM int receive(WITH_CORE struct flow *flow, const struct segment *segmen
 			pac_note_answer(CORE flow, wire, min_u64(pause, LONGEST_RTT));
 	}
 	set32(&flow->header, segment->header);
-	frame = segment->payload / max_u32(segment->frames, 1);
-	if (frame > get32(&flow->mss))
-		set32(&flow->mss, frame);
+	end = segment_end(segment);
+	follow_mss(flow, segment, end);
 	if (segment->ce && any_flag(flow, FLOW_ECN))
 		add64(&GATE->interval_marked, segment->frames);
 	roll_flow(CORE flow, now);
 	if (!SETTINGS->credit)
 		add32(&flow->interval_bytes, segment->payload);
 
-	end = segment_end(segment);
 	if (!any_flag(flow, FLOW_RECEIVED) || seq_distance(end, get32(&flow->received)) > 0) {
 		if (any_flag(flow, FLOW_PUSHED)) {
 			bool stopped = governs(CORE flow) ? !any_flag(flow, FLOW_STOPPED) :

@@ -184,6 +184,8 @@ struct settings {
 	__u8 search;
 	/* What a long path holds is no part of the budget; else everything in flight is, as published. */
 	__u8 long_paths;
+	/* What carries data of ours is never held: the card encrypts it, and what is sent in its place would leave as it is. */
+	__u8 leave_data;
 };
 
 /* Receiver-wide state (PAC Algorithm 1, lines 1-3, and section III-C). What is written for nearly every segment comes first, in one
@@ -406,6 +408,8 @@ struct flow {
 	__u32 handshake_rtt;
 	/* What had arrived from all flows when the handshake began to be timed: the low 32 bits. */
 	__u32 handshake_bytes;
+	/* Payload of the sender's last segment that could have been larger; 0 where the last one could not. */
+	__u32 lesser;
 } __attribute__((aligned(64)));
 
 /* What is seen of a segment, or of an aggregate of several (GRO, TSO). */

@@ -8,7 +8,7 @@ use nix::net::if_::if_nametoindex;
 
 use crate::error::Error;
 use crate::status;
-use crate::sys::interface;
+use crate::sys::{features, interface};
 
 /// `ARPHRD_ETHER` and `ARPHRD_LOOPBACK`: frames that start with an Ethernet header.
 const ETHERNET: u16 = 1;
@@ -25,6 +25,15 @@ pub struct Device {
     pub name: String,
     /// Its index.
     pub index: i32,
+}
+
+/// What a card may encrypt after the packet path has seen it in plain text. What is sent in its place would leave as it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Encryption {
+    /// The payload of TLS connections (kTLS).
+    pub tls: bool,
+    /// Whole packets (IPsec).
+    pub ipsec: bool,
 }
 
 impl Device {
@@ -44,6 +53,21 @@ impl Device {
             }),
             kind => Err(Error::NotEthernet { device: name.to_owned(), kind }),
         }
+    }
+
+    /// What its card encrypts.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchDevice`] when the interface has gone.
+    pub fn encryption(&self) -> Result<Encryption, Error> {
+        let active = match features::active(&self.name) {
+            Ok(active) => active,
+            // A driver without ethtool has no such features either.
+            Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => Vec::new(),
+            Err(_) => return Err(Error::NoSuchDevice(self.name.clone())),
+        };
+        let is_on = |feature: &str| active.iter().any(|name| name == feature);
+        Ok(Encryption { tls: is_on("tls-hw-tx-offload"), ipsec: is_on("esp-hw-offload") })
     }
 
     /// Whether the interface is still in this network namespace, under whatever name.

@@ -192,6 +192,14 @@ in  a   .  full                           : pass
 in  a   P. seq=1449 len=900               : pass
 release 1
 
+= pac-ktls 4500: what the card encrypts is never taken off its way, not even behind a held ACK; ACKs are
+out a   P. len=100                        : pass
+out b   P. len=100                        : pass
+in  a   .  full                           : pass
+in  b   .  full                           : pass
+out a   .  ack=1449                       : hold ack
+out a   P. seq=101 ack=1449 len=100       : pass
+
 = pac 4500: no request but an upload: nothing waits
 out a   .                                 : pass
 in  a   .  full                           : pass
@@ -291,6 +299,8 @@ fn config(guard: &str) -> Config {
     match policy {
         "pac" => Config { bound_windows: false, ..Config::new(buffer) },
         "credit" => Config::credit(buffer),
+        // The card encrypts what carries data.
+        "pac-ktls" => Config { bound_windows: false, leave_data: true, ..Config::new(buffer) },
         _ => panic!("no guard: {guard}"),
     }
 }

@@ -96,20 +96,29 @@ impl Guard {
     ///
     /// # Errors
     /// When it cannot be; then nothing has been changed.
-    pub fn start(options: Options) -> Result<Self, Error> {
+    pub fn start(mut options: Options) -> Result<Self, Error> {
         options.gate.validate().map_err(|error| Error::Settings(error.to_string()))?;
         let device = Device::find(&options.device)?;
         privilege::require()?;
         device.require_up()?;
         let claim = device.claim()?;
+        let encryption = device.encryption()?;
         let clsact = options.attach.is_clsact();
         let queue = match options.hold {
             _ if options.observe => false,
             hold::Choice::NfQueue => true,
-            // Ring and redirect send what they release by a packet socket.
-            hold::Choice::Auto => sys::raw_sender(device.index).is_err(),
+            // Ring and redirect send what they release by a packet socket, past all that could have it encrypted.
+            hold::Choice::Auto => encryption.ipsec || sys::raw_sender(device.index).is_err(),
+            hold::Choice::Ring | hold::Choice::Redirect if encryption.ipsec => {
+                return Err(Error::Unfit {
+                    device: device.name,
+                    reason: "its card encrypts packets for IPsec (esp-hw-offload), and what ring and redirect release would leave in \
+                             plain text: take `--hold nfqueue`, or `ethtool -K DEVICE esp-hw-offload off`",
+                });
+            }
             hold::Choice::Ring | hold::Choice::Redirect => false,
         };
+        options.gate.leave_data = encryption.tls && !queue;
         let redirect = options.hold == hold::Choice::Redirect && !options.observe;
         let pair = redirect.then(|| Pair::new(&device)).transpose()?;
         let take = match &pair {

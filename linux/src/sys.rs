@@ -1,5 +1,6 @@
 //! The few system calls that no crate wraps, each behind a safe function.
 
+pub(crate) mod features;
 pub(crate) mod interface;
 pub(crate) mod tcx;
 

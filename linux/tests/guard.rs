@@ -7,7 +7,7 @@
 mod world;
 
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::time::Duration;
 
 use ackgate_control::gate::Config;
@@ -40,6 +40,64 @@ fn every_way_to_hold_and_attach_delivers_everything_and_leaves_nothing() {
             assert_eq!(world.receiver_state(), before, "the device must be as it was: {what}");
         }
     }
+}
+
+/// Of an answer.
+const BYTES: usize = 150_000;
+
+/// Twelve requests at once from the guarded receiver; each is answered with `BYTES`.
+fn pull(world: &World) {
+    let listener = world.sender(|| TcpListener::bind((SENDER_V4, 0))).unwrap();
+    let address = SocketAddr::new(SENDER_V4.into(), listener.local_addr().unwrap().port());
+    std::thread::scope(|scope| {
+        let clients: Vec<_> = (0..12)
+            .map(|_| world.receiver(|| TcpStream::connect_timeout(&address, Duration::from_secs(10))).unwrap())
+            .collect();
+        for _ in 0..12 {
+            let (mut stream, _) = listener.accept().unwrap();
+            scope.spawn(move || {
+                stream.read_exact(&mut [0; 100]).unwrap();
+                stream.write_all(&vec![7; BYTES]).unwrap();
+            });
+        }
+        for mut stream in clients {
+            scope.spawn(move || {
+                stream.write_all(&[1; 100]).unwrap();
+                let mut data = Vec::new();
+                stream.read_to_end(&mut data).unwrap();
+                assert_eq!(data.len(), BYTES);
+            });
+        }
+    });
+}
+
+/// Netfilter's queue sees addresses before they are translated, and tc what stands on the wire.
+#[test]
+fn what_netfilter_translates_behind_the_queue_is_left_alone() {
+    let Some(world) = World::new() else { return };
+    if !back_ends().iter().any(|&(choice, _)| choice == hold::Choice::NfQueue) {
+        eprintln!("skipped: no netfilter queue here");
+        return;
+    }
+    let queue = || Options { hold: hold::Choice::NfQueue, ..options(Config::credit(20_000)) };
+    let (summary, ()) = world.guarded(queue(), || pull(&world));
+    assert!(summary.released > 0, "a small budget must hold something: {summary:?}");
+    let source = "10.99.0.77";
+    let translated = world.receiver(|| {
+        let ip = format!("addr add {source}/24 dev {DEVICE}");
+        std::process::Command::new("ip").args(ip.split(' ')).status().unwrap();
+        let rule = format!("-t nat -A POSTROUTING -o {DEVICE} -p tcp -j SNAT --to-source {source}");
+        let writer = ["iptables-legacy", "iptables"].into_iter().map(|name| {
+            std::process::Command::new(name).args(rule.split(' ')).status().is_ok_and(|status| status.success())
+        });
+        writer.into_iter().any(|done| done)
+    });
+    if !translated {
+        eprintln!("skipped: no address translation here");
+        return;
+    }
+    let (summary, ()) = world.guarded(queue(), || pull(&world));
+    assert_eq!((summary.held_max, summary.rewritten, summary.lost), (0, 0, 0), "{summary:?}");
 }
 
 #[test]

@@ -122,6 +122,9 @@ pub struct Config {
     pub thin_acks: bool,
     /// Whether what a long path holds is no part of the budget (see `core/ledger.h`); else everything in flight is, as published.
     pub long_paths: bool,
+    /// What carries data of ours is never held: the network card encrypts it (kTLS), and what is sent in its place would leave in plain
+    /// text. The guard says so itself, by what the interface can do.
+    pub leave_data: bool,
     /// What may be held.
     pub hold: Hold,
     /// Whether the buffer is not known: `buffer` is only the most that is ever tried, and the search for a budget begins with
@@ -166,6 +169,7 @@ impl Config {
             thin_acks: false,
             auto: false,
             long_paths: true,
+            leave_data: false,
             hold: Hold::All,
             push_ends_response: true,
             rtt: RttMethod::Handshake,
@@ -239,6 +243,7 @@ impl Config {
             push_ends_response: u8::from(self.push_ends_response),
             timestamps: u8::from(self.rtt == RttMethod::Timestamps),
             long_paths: u8::from(self.long_paths),
+            leave_data: u8::from(self.leave_data),
             search: u8::from(self.auto),
             credit: u8::from(self.grants()),
             hold: self.hold as u8,

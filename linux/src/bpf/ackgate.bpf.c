@@ -511,6 +511,9 @@ int ackgate_wait(struct __sk_buff *skb)
 		add64(&books.untracked, 1);
 		return 0;
 	}
+	/* Where addresses are translated behind this hook, what arrives has others, and pays nobody: the connection is left alone. */
+	if ((packet.segment.flags & (SYN | ACK)) != SYN && !any_flag(flow, FLOW_MET | FLOW_RECEIVED))
+		return 0;
 	decision = account_egress(flow, &packet.segment, now, &out);
 	if (decision == DECIDE_PASS)
 		return 0;

@@ -38,7 +38,8 @@ impl Guard {
     ///
     /// # Errors
     /// [`Error::Settings`] when a setting cannot be changed ([`Options::fixed`]) or makes no sense.
-    pub fn prepare(&self, options: Options) -> Result<Preparation, Error> {
+    pub fn prepare(&self, mut options: Options) -> Result<Preparation, Error> {
+        options.gate.leave_data = self.options.gate.leave_data;
         options.gate.validate().map_err(|error| Error::Settings(error.to_string()))?;
         if let Some(name) = self.options.fixed(&options) {
             return Err(Error::Settings(format!("{name} cannot be changed while the guard runs")));

@@ -129,7 +129,8 @@ impl Scheduler {
             return;
         }
         for id in 0..state.flow_count() {
-            if let Some(flow) = state.flow(FlowId(id)).filter(|flow| Time(flow.last_active.get()) + IDLE_SILENCE <= now) {
+            if let Some(flow) = state.flow(FlowId(id)).filter(|flow| Time(flow.last_active.get()) + IDLE_SILENCE <= now)
+            {
                 void_if_silent(rules, gate, flow, now);
             }
         }
