@@ -75,3 +75,14 @@ impl Senders {
         )
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_connection_that_only_we_have_closed_lives_on() {
+        assert_eq!(stage(flag::KNOWN | flag::CLOSING), Stage::Open);
+        assert_eq!(stage(flag::KNOWN | flag::CLOSING | flag::PEER_DONE), Stage::Closing);
+    }
+}

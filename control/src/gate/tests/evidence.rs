@@ -340,3 +340,58 @@ fn segments_that_become_smaller_are_reckoned_with() {
     host.data(0, 60_000, 8_900);
     assert_eq!(mss(&host), 8_900, "and larger ones at once");
 }
+
+#[test]
+fn keepalives_and_window_probes_are_answered_at_once() {
+    for guard in [Guard::Credit, Guard::Pac] {
+        let mut host = Host::new(Config { rate_mbps: 1_000, ..Config::of(guard, 96_000) });
+        host.connect(0);
+        host.send(0, request(1));
+        host.data(0, 1, MSS);
+        host.ack(0, 1 + MSS);
+        host.wait(Span::secs(5));
+        // Others owe all that may be owed.
+        host.connect(1);
+        host.fill(1);
+        // RFC 9293 section 3.8.4: the byte before the next one, or nothing at that place.
+        for payload in [0, 1] {
+            host.data(0, MSS, payload);
+            let answer = host.ack(0, 1 + MSS);
+            assert!(host.has_left(answer), "keepalive of {payload}, {guard:?}");
+        }
+        // Section 3.8.6.1: a window that TCP itself has closed is probed.
+        host.send(0, Segment { window: 0, ..pure_ack(1 + MSS) });
+        host.data(0, 1 + MSS, 1);
+        let answer = host.send(0, Segment { window: 0, ..pure_ack(1 + MSS) });
+        assert!(host.has_left(answer), "probe, {guard:?}");
+        assert_eq!(host.wire.last().unwrap().2, 0);
+        let opens = host.send(0, Segment { window: 500, ..pure_ack(1 + MSS) });
+        assert!(host.has_left(opens), "the end of a zero window, {guard:?}");
+    }
+}
+
+#[test]
+fn the_last_of_a_round_to_be_answered_keeps_no_wide_window() {
+    let mut host = Host::new(Config { rate_mbps: 1_000, ..Config::credit(96_000) });
+    for flow in 0..20 {
+        host.connect(flow);
+    }
+    for round in 0..2 {
+        let from = 1 + round * 40 * MSS;
+        for flow in 0..20 {
+            host.send(flow, request(from));
+        }
+        // One after the other: when the last is answered, nobody else is active.
+        for flow in 0..20 {
+            for i in 0..40 {
+                host.now += Span::micros(12);
+                let flags = if i == 39 { Flags::ACK | Flags::PSH } else { Flags::ACK };
+                host.receive(flow, Segment { flags, ..data(from + i * MSS, MSS) });
+                host.ack(flow, from + (i + 1) * MSS);
+            }
+        }
+    }
+    let kept = |flow: &Flow| u64::from(flow.edge.get() - flow.received.get());
+    let kept: u64 = host.shim.state.flows.iter().map(kept).sum();
+    assert!(kept <= 96_000, "all of them at once may send {kept} bytes");
+}
