@@ -266,7 +266,7 @@ fn refusals_say_where_what_and_what_is_allowed() {
     assert_eq!(bad("senders = 0\n"), "ackgate: bad.toml:1: key `senders`: 0 senders send nothing: at least 1\n");
     assert_eq!(
         bad("senders = 2\n\n[host]\njiter = \"1us\"\n"),
-        "ackgate: bad.toml:4: key `host`: unknown key `jiter`; did you mean `jitter`? Allowed: delay, jitter, timer_jitter, nic_queue, tso, gro, burst_time, small_queues\n"
+        "ackgate: bad.toml:4: key `host`: unknown key `jiter`; did you mean `jitter`? Allowed: delay, jitter, timer_jitter, rtt_spread, nic_queue, tso, gro, burst_time, small_queues\n"
     );
     assert!(bad("network.rate = 0").contains("bad.toml:1: key `network.rate`: a rate of 0"));
     assert!(bad("switch.buffer = 0").contains("a buffer of 0 drops every frame"));

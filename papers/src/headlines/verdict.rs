@@ -341,7 +341,7 @@ direction = [{direction}]
             needed(&headline(part, part), &figures).into_iter().map(|(_, i)| i).collect()
         };
         assert_eq!(needs(r#"{ name = "a", of = "G(a.b, 8)", accepted = "> 1" }"#), [1]);
-        assert_eq!(needs(r#"{ name = "a", of = "G(a.b)", at = "4; 5", accepted = "> 1" }"#), [0]);
+        assert_eq!(needs(r#"{ name = "a", of = "G(a.b)", at = "4", accepted = "> 1" }"#), [0]);
         assert_eq!(needs(r#"{ name = "a", of = "onset(G, a.b)", accepted = "> 1" }"#), [0, 1]);
         let past = r#"{ name = "a", of = "G(a.b)", at = "onset(G, a.b) .. 8", accepted = "> 1" }"#;
         assert_eq!(needs(past), [0, 1], "another reading may have its onset elsewhere");
