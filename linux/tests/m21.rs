@@ -112,7 +112,7 @@ fn seen(bytes: &mut [u8]) -> Option<Seen> {
 
 /// The segments among what has arrived, about which tshark must have no complaint.
 fn all_seen(arrivals: &world::Arrivals) -> Vec<Seen> {
-    let mut frames = arrivals.all();
+    let mut frames = arrivals.summed_up();
     assert_eq!(world::tshark::complaints(&frames).unwrap_or_default(), [""; 0]);
     frames.iter_mut().filter_map(|frame| seen(frame)).collect()
 }
