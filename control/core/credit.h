@@ -16,8 +16,9 @@
  *   (DECIDE_SPLIT): what has arrived is acknowledged, so no timer of the sender runs, however long the turn takes. The copy leaves
  *   with the flow's latest acknowledgement number and timestamp; it is the window update that lets the sender go on. Requests are
  *   held for longer, and then do the same.
- * - Requests: among many a request gets the least grant, the share follows with the first data. How long a server thinks before it
- *   answers then binds little of the budget. Over a long path it gets the share at once: each further grant takes a round trip.
+ * - Requests: among many a request of any size gets the least grant, and so does a copy that had waited when it left; the share
+ *   follows with the first data. How long a server thinks before it answers then binds little of the budget. Over a long path it gets
+ *   the share at once: each further grant takes a round trip.
  * - ACK thinning: a lowered window is spent in small pieces, and every piece costs both hosts, and whatever lies between, an ACK
  *   and a small burst. An ACK in the middle of a stream is left out, for the next one says all that it says.
  *
@@ -237,11 +238,12 @@ INLINE __u32 grant(WITH_CORE const struct flow *flow, const struct outgoing *out
 	bool midway = any_flag(flow, FLOW_PUSHES_MIDWAY) && get64(&flow->size) < expected(CORE flow);
 	bool may_have_ended = any_flag(flow, FLOW_STOPPED) && out->ack == get32(&flow->received) && !midway;
 	__u64 threshold = get64(&GATE->threshold), pipe, wanted;
-	bool side_by_side, among_many;
+	bool side_by_side, among_many, asks;
 
 	pipe = pipe_of(CORE flow);
 	side_by_side = pipe > 0 || concurrent(CORE_ALONE);
-	among_many = out->class == CLASS_REQUEST && get64(&GATE->active) > TURNS && !side_by_side;
+	asks = out->class == CLASS_REQUEST || get64(&flow->size) == 0;
+	among_many = asks && get64(&GATE->active) > TURNS && !side_by_side;
 	if (out->class == CLASS_HANDSHAKE && !any_flag(flow, FLOW_HALF_OPEN) && !out->data && exceeds_turn(CORE flow))
 		return out->ack;
 	if (may_have_ended || among_many || out->class == CLASS_HANDSHAKE)

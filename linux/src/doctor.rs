@@ -16,6 +16,7 @@ use crate::hold;
 use crate::host::{self, HostPath};
 use crate::load::Verified;
 use crate::privilege::{NEEDED, Process};
+use crate::promptness;
 use crate::route;
 use crate::sys;
 
@@ -101,6 +102,15 @@ pub fn examine(device: Option<&str>) -> Report {
         return report;
     }
     check("privileges", Finding::Ok, NEEDED.map(|(_, name)| name).join(", "));
+    match promptness::probe() {
+        Ok(()) => check("real-time priority", Finding::Ok, "the daemon goes before ordinary processes".into()),
+        Err(error) => {
+            let detail = format!(
+                "{error}; on busy processors what is held leaves later (CAP_SYS_NICE or LimitRTPRIO=1 gives it)"
+            );
+            check("real-time priority", Finding::Note, detail);
+        }
+    }
     for (name, kind) in [("BPF ring buffer", MapType::RingBuf), ("BPF stack map", MapType::Stack)] {
         let there = kind.is_supported().unwrap_or(false);
         let finding = if there { Finding::Ok } else { Finding::Missing };

@@ -34,6 +34,7 @@ use crate::error::Error;
 use crate::hold::{self, Arrival, Hold, NfQueue, Pair, Redirect, Ring};
 use crate::neighbours::{Neighbours, Notice};
 use crate::privilege;
+use crate::promptness::Promptness;
 use crate::standby::{Keeper, Standby, Vault};
 use crate::sweep::{self, Sweeper};
 use crate::sys;
@@ -84,6 +85,8 @@ pub struct Guard {
     again: bool,
     neighbours: Neighbours,
     watchdog: Watchdog,
+    /// Of the thread that runs it.
+    promptness: Option<Promptness>,
     /// How long all that was released had been held together.
     held_for: Span,
     notices: Vec<Notice>,
@@ -140,7 +143,6 @@ impl Guard {
         };
         let stats = options.bpf_stats.then(sys::RunTimeStats::enable).transpose();
         let stats = stats.map_err(|source| Error::from_io("have the kernel measure the programs", source))?;
-        sys::precise_timers();
         let now = sys::now();
         datapath.shared().gate().heartbeat.set(now.0);
         // Before there is anything to make up for, and without the links, which end with this process.
@@ -152,6 +154,7 @@ impl Guard {
         Ok(Self {
             neighbours: Neighbours::new(&device, ids),
             watchdog: Watchdog::new(options.step_aside.filter(|_| !options.observe), options.gate.max_hold),
+            promptness: None,
             held_for: Span::ZERO,
             notices: Vec::new(),
             rules,
@@ -184,6 +187,7 @@ impl Guard {
     pub fn run(&mut self, deadline: Time, stop: BorrowedFd<'_>) -> Result<Outcome, Error> {
         loop {
             let now = sys::now();
+            self.promptness.get_or_insert_with(|| Promptness::new(now)).look(now);
             self.work(now);
             self.datapath.look_for_groups(now)?;
             if now >= self.next_sweep {

@@ -34,6 +34,7 @@ pub mod observe;
 #[doc(hidden)]
 pub mod parsers;
 pub mod privilege;
+mod promptness;
 pub mod route;
 pub mod rto;
 pub mod selection;

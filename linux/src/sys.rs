@@ -7,7 +7,7 @@ pub(crate) mod tcx;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
-use ackgate_control::units::Time;
+use ackgate_control::units::{Span, Time};
 use nix::poll::{PollFd, ppoll};
 use nix::sys::time::TimeSpec;
 use nix::time::{ClockId, clock_gettime};
@@ -62,6 +62,24 @@ fn owned(fd: RawFd) -> io::Result<OwnedFd> {
 pub(crate) fn precise_timers() {
     // SAFETY: takes an integer by value; failure only means less precision.
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1 as libc::c_ulong) };
+}
+
+/// Puts this thread, and none that it starts, before all ordinary ones (the lowest real-time priority), or among them again.
+pub(crate) fn go_first(first: bool) -> io::Result<()> {
+    let policy = if first { libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK } else { libc::SCHED_OTHER };
+    let priority = libc::sched_param { sched_priority: i32::from(first) };
+    // SAFETY: reads a sched_param that lives until the call returns; 0 is the calling thread.
+    if unsafe { libc::sched_setscheduler(0, policy, &raw const priority) } == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
+/// Processor time that this thread has taken.
+pub(crate) fn thread_time() -> Span {
+    let time = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).unwrap_or(TimeSpec::new(0, 0));
+    Span(time.tv_sec().cast_unsigned() * 1_000_000_000 + time.tv_nsec().cast_unsigned())
 }
 
 /// Waits until one of the descriptors is ready, `until`, or a signal.

@@ -10,7 +10,7 @@ mod world;
 use std::net::IpAddr;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ackgate_control::gate::Config;
 use ackgate_linux::Options;
@@ -63,6 +63,16 @@ fn put_over(world: &World, kind: &str) -> bool {
         ]
         .iter()
         .for_each(|command| assert!(ip(command)));
+        // A bridge learns a moment later that its port has a carrier.
+        let late = Instant::now() + Duration::from_secs(10);
+        let is_up = || {
+            let shown = Command::new("ip").args(["-o", "link", "show", OVER]).output().unwrap();
+            String::from_utf8_lossy(&shown.stdout).contains("state UP")
+        };
+        while !is_up() {
+            assert!(Instant::now() < late, "{OVER} does not come up");
+            std::thread::sleep(Duration::from_millis(20));
+        }
         true
     })
 }

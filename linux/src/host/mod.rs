@@ -41,6 +41,7 @@ use crate::device::{Claim, Device};
 use crate::emitter::send_all;
 use crate::error::Error;
 use crate::guard::{HEARTBEAT, HoldTimes, Outcome};
+use crate::promptness::Promptness;
 use crate::{privilege, sys};
 
 pub use self::path::{HostPath, Task};
@@ -146,6 +147,8 @@ pub struct Host {
     driver: Rc<RefCell<Driver>>,
     socket: OwnedFd,
     inward: Option<Inward>,
+    /// Of the thread that runs it.
+    promptness: Option<Promptness>,
     next_look: Time,
     lost: u64,
     wakeups: u64,
@@ -172,7 +175,6 @@ impl Host {
             Histogram::new_with_bounds(1, 60_000_000, 2).map_err(|error| Error::Settings(error.to_string()))?;
         let driver = Rc::new(RefCell::new(Driver::new(policy, options.max_hold, hold_times)));
         let reader = Reader::new(&path, &driver)?;
-        sys::precise_timers();
         let now = sys::now();
         path.heartbeat().set(now.0);
         let programs = Programs { ingress: Some(path.ingress()), egress: path.egress() };
@@ -185,6 +187,7 @@ impl Host {
             driver,
             socket,
             inward,
+            promptness: None,
             next_look: now + LOOK,
             lost: 0,
             wakeups: 0,
@@ -199,6 +202,7 @@ impl Host {
     pub fn run(&mut self, deadline: Time, stop: BorrowedFd<'_>) -> Result<Outcome, Error> {
         loop {
             let now = sys::now();
+            self.promptness.get_or_insert_with(|| Promptness::new(now)).look(now);
             let more = self.work(now);
             if now >= self.next_look {
                 self.next_look = now + LOOK;

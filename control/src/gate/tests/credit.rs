@@ -259,6 +259,33 @@ fn a_request_among_many_brings_the_least_grant() {
 }
 
 #[test]
+fn among_many_an_upload_brings_the_least_grant_too_whatever_had_waited_before() {
+    const LEAST: u32 = (2 * MSS).next_multiple_of(UNIT);
+    const END: u32 = 1 + 2 * MSS;
+    let mut host = guard();
+    for flow in 0..24 {
+        host.connect(flow);
+    }
+    for flow in 0..24 {
+        host.send(flow, request(1));
+    }
+    host.receive(0, Segment { frames: 2, ..data(1, 2 * MSS) });
+    // There is no room yet for the grant that brings what follows; a last small segment needs none.
+    host.fill(23);
+    host.ack(0, END);
+    host.receive(0, Segment { flags: Flags::ACK | Flags::PSH, ..data(END, 40) });
+    assert_eq!(host.shim.held(), 1);
+    let upload = Segment { payload: 3 * MSS, frames: 3, ..request(END + 40) };
+    host.send(0, upload);
+    host.shim.state.flows[0].last_response.set(20 * MSS);
+    host.forgive(23);
+    for flow in 1..12 {
+        host.receive(flow, Segment { frames: 2, ..data(1, 2 * MSS) });
+    }
+    assert_eq!((host.shim.held(), host.told(0)), (0, LEAST), "its server has not begun to answer");
+}
+
+#[test]
 fn the_last_flows_of_many_get_no_larger_grants_than_the_first() {
     let mut host = guard();
     host.connect(0);
