@@ -108,6 +108,12 @@ pub enum Reject {
     Malformed,
 }
 
+/// Whether a frame that [`parse`] understands carries an option of MPTCP (RFC 8684).
+#[must_use]
+pub fn is_multipath(frame: &[u8], layout: &Layout) -> bool {
+    frame.get(layout.tcp + 20..layout.payload).is_some_and(options::is_multipath)
+}
+
 /// Reads a frame. `bytes` may end after the TCP options as long as `meta.len` says how long the frame really is.
 ///
 /// # Errors

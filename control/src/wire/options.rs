@@ -11,6 +11,7 @@ const SACK: u8 = 5;
 const TIMESTAMPS: u8 = 8;
 const MD5: u8 = 19;
 const AO: u8 = 29;
+const MPTCP: u8 = 30;
 /// Larger shifts are to be read as 14 (RFC 7323 §2.3).
 const MAX_WINDOW_SCALE: u8 = 14;
 
@@ -48,6 +49,11 @@ pub(super) fn parse(bytes: &[u8]) -> Options {
 /// Where TSval and TSecr stand, if there are any: in the last timestamps option, as [`parse`] has it.
 pub(super) fn timestamps_at(bytes: &[u8]) -> Option<usize> {
     entries(bytes).filter(|&(kind, _, length)| (kind, length) == (TIMESTAMPS, 8)).map(|(_, at, _)| at).last()
+}
+
+/// Whether there is one of MPTCP's (RFC 8684).
+pub(super) fn is_multipath(bytes: &[u8]) -> bool {
+    entries(bytes).any(|(kind, _, _)| kind == MPTCP)
 }
 
 /// Kind, offset of the value, and length of the value of each option.

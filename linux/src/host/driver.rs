@@ -44,6 +44,7 @@ pub(super) struct Counts {
     pub(super) probes_marked: u64,
     pub(super) flows_max: u64,
     pub(super) repeated: u64,
+    pub(super) multipath: u64,
 }
 
 /// A place for a frame, until the policy lets go of its handle.
@@ -192,6 +193,7 @@ impl Driver {
 
     fn handle_egress(&mut self, now: Time, mut frame: Frame) {
         let packet = frame.understand(Direction::Egress);
+        self.counts.multipath += u64::from(frame.is_multipath());
         let known = packet.and_then(|packet| Some((self.flow(now, &packet, Direction::Egress)?, packet)));
         let Some((flow, packet)) = known else {
             self.counts.passed += 1;
@@ -247,6 +249,7 @@ impl Driver {
                 }
             }
         }
+        self.counts.multipath += u64::from(frame.is_multipath());
         if taken {
             self.counts.edited += u64::from(change != Edit::NONE);
             frame.edit(&change);

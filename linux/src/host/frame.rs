@@ -119,6 +119,12 @@ impl Frame {
         &self.bytes[VIRTIO_HEADER..]
     }
 
+    /// Whether it belongs to a connection of several paths (MPTCP): its window is that of all of them, and to act on one is to
+    /// starve the others.
+    pub(super) fn is_multipath(&self) -> bool {
+        self.packet.is_some_and(|packet| wire::is_multipath(self.frame(), &packet.layout))
+    }
+
     /// Reads the headers, and notes for the kernel what is still to be done; `None` for what is none of a policy's business.
     pub(super) fn understand(&mut self, direction: Direction) -> Option<Packet> {
         let packet = wire::parse(self.frame(), &self.meta, direction).ok()?;
@@ -138,7 +144,7 @@ impl Frame {
             virtio[6..8].copy_from_slice(&small(layout.tcp));
             virtio[8..10].copy_from_slice(&16_u16.to_ne_bytes());
         }
-        Some(packet)
+        (!self.is_multipath()).then_some(packet)
     }
 
     /// Makes the changes that a policy asked for. A checksum that is still to be done covers only addresses and length so

@@ -127,6 +127,8 @@ pub struct Summary {
     pub malformed: u64,
     /// Segments signed by TCP-MD5 or TCP-AO, which passed untouched.
     pub authenticated: u64,
+    /// Segments of MPTCP, which passed: windows there are those of all paths of a connection.
+    pub multipath: u64,
     /// Frames that a device would not take back.
     pub lost: u64,
     /// Wake-ups of the daemon.
@@ -288,6 +290,7 @@ impl Host {
             fragments: books.fragments.get(),
             malformed: books.malformed.get(),
             authenticated: books.authenticated.get(),
+            multipath: counts.multipath,
             lost: self.lost + self.inward.as_ref().map_or(0, Inward::lost),
             wakeups: self.wakeups,
             daemon_cpu_s,

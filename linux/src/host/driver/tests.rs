@@ -103,6 +103,33 @@ fn sent(driver: &mut Driver) -> Vec<(u32, u16)> {
 }
 
 #[test]
+fn connections_of_several_paths_are_left_alone() {
+    let World { mut driver, log, .. } = world();
+    let multipath = |segment: &Segment, direction| {
+        let mut frame = emit(&key(9), &Segment { timestamps: Some((1, 2)), ..*segment }, direction);
+        let layout = parse(&frame, &Meta::whole(&frame), direction).unwrap().layout;
+        let at = layout.tcp + 20 + frame[layout.tcp + 20..].iter().position(|&byte| byte == 8).unwrap();
+        // MPTCP's kind, of the same length as timestamps.
+        frame[at] = 30;
+        frame
+    };
+    driver.handle(&record(0, Time(1), &multipath(&segment(Flags::SYN, 0, 0), Direction::Egress), 0, None));
+    driver.handle(&record(
+        1,
+        Time(2),
+        &multipath(&segment(Flags::SYN | Flags::ACK, 1, 0), Direction::Ingress),
+        0,
+        None,
+    ));
+    driver.handle(&record(0, Time(3), &multipath(&segment(Flags::ACK, 1, 0), Direction::Egress), 0, None));
+    assert_eq!(sent(&mut driver), [(0, 1000), (1, 1000)], "windows as TCP wrote them, nothing held");
+    assert_eq!(driver.inward.len(), 1);
+    assert!(log.borrow().is_empty(), "the policy sees nothing of it: {:?}", log.borrow());
+    let counts = driver.counts();
+    assert_eq!((counts.multipath, counts.passed, counts.edited, counts.held), (3, 2, 0, 0));
+}
+
+#[test]
 fn verdicts_are_carried_out() {
     let World { mut driver, open, .. } = world();
     egress(&mut driver, 1, &segment(Flags::SYN | Flags::ACK, 1, 0));
