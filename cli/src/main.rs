@@ -7,6 +7,7 @@ mod engine;
 mod exit;
 mod generate;
 mod host;
+mod html;
 mod lab;
 mod load;
 mod logs;

@@ -1,5 +1,7 @@
 //! `ackgate watch`: looks for incast at an interface or in a capture, and changes nothing.
 
+mod course;
+mod page;
 mod screen;
 
 use std::net::IpAddr;
@@ -12,7 +14,7 @@ use ackgate_linux::Error;
 use ackgate_linux::route;
 use ackgate_linux::watch::capture::{Capture, CaptureError};
 use ackgate_linux::watch::report::{Report, Reporter, Sums};
-use ackgate_linux::watch::{Connection, Options, WIDTHS, Watch};
+use ackgate_linux::watch::{Bin, Connection, Options, WIDTHS, Watch};
 use clap::Args;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -20,6 +22,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use crate::exit::Refused;
 use crate::stop;
 use crate::units::{parse_rate, parse_time};
+use page::Paper;
 use screen::{Cost, Event, Screen};
 
 /// Arguments of `ackgate watch`.
@@ -58,6 +61,10 @@ pub(crate) struct Arguments {
     #[arg(long, conflicts_with = "pcap")]
     bpf_stats: bool,
 
+    /// Also write a report with plots to this file, one page for browsers, at the end.
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+
     /// Print one JSON object per line: `ready`, a `second` each second, each `burst`, and at the end a `summary`.
     #[arg(long)]
     json: bool,
@@ -72,9 +79,11 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         return Err(Refused(anyhow::anyhow!("--bin {width} is not between {least} and {most}")).into());
     }
     let rate_mbps = arguments.rate.map(|rate| rate.div_ceil(1_000_000));
-    let mut screen = Screen::new(arguments.json);
+    // Whether it can be written shows before anything is watched.
+    let paper = arguments.html.as_ref().map(|path| Paper::new(path, width)).transpose()?;
+    let mut view = View { screen: Screen::new(arguments.json), paper };
     if let Some(file) = &arguments.pcap {
-        read(file, arguments.receiver, rate_mbps, width, stall, &mut screen)?;
+        read(file, arguments.receiver, rate_mbps, width, stall, &mut view)?;
     } else {
         let device = match &arguments.dev {
             Some(device) => device.clone(),
@@ -86,9 +95,42 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         };
         let rate_mbps = rate_mbps.or_else(|| route::link_mbps(&device));
         let options = Options { device, width, stall, bpf_stats: arguments.bpf_stats };
-        look(&options, rate_mbps, arguments.duration.map(span), &mut screen)?;
+        look(&options, rate_mbps, arguments.duration.map(span), &mut view)?;
     }
-    screen.finish()
+    view.paper.map_or(Ok(()), Paper::finish)?;
+    view.screen.finish()
+}
+
+/// Where it is shown, and what a page of it will be made of.
+struct View {
+    screen: Screen,
+    paper: Option<Paper>,
+}
+
+impl View {
+    fn begin(&mut self, place: &str, rate_mbps: Option<u64>, width: Span) {
+        self.screen.show(&Event::Ready { place, rate_mbps, bin_us: width.0 / 1000 });
+        if let Some(paper) = &mut self.paper {
+            paper.begin(place, rate_mbps);
+        }
+    }
+
+    fn push(&mut self, bin: &Bin, reporter: &mut Reporter) {
+        if let Some(paper) = &mut self.paper {
+            paper.course.push(bin);
+        }
+        if let Some(burst) = reporter.push(bin) {
+            self.screen.show(&Event::Burst(&burst));
+        }
+    }
+
+    fn end(&mut self, report: &Report, missed: (u64, u64), cost: Option<Cost>) {
+        let (unread_bins, untold_segments) = missed;
+        self.screen.show(&Event::Summary { report, unread_bins, untold_segments, cost });
+        if let Some(paper) = &mut self.paper {
+            paper.end(report);
+        }
+    }
 }
 
 /// Reads a capture.
@@ -98,7 +140,7 @@ fn read(
     rate_mbps: Option<u64>,
     width: Span,
     stall: Span,
-    screen: &mut Screen,
+    view: &mut View,
 ) -> anyhow::Result<()> {
     let capture = Capture::read(file, receiver, width, stall).map_err(|error| match error {
         CaptureError::Io { .. } => error.into(),
@@ -106,26 +148,21 @@ fn read(
     })?;
     let mut reporter = Reporter::new(width, rate_mbps);
     let place = capture.receiver.to_string();
-    screen.show(&Event::Ready { place: &place, rate_mbps, bin_us: width.0 / 1000 });
-    for bin in &capture.bins {
-        if let Some(burst) = reporter.push(bin) {
-            screen.show(&Event::Burst(&burst));
-        }
-    }
+    view.begin(&place, rate_mbps, width);
+    capture.bins.iter().for_each(|bin| view.push(bin, &mut reporter));
     // The capture does not say which interface it was.
-    let report = reporter.finish(&capture.connections, "INTERFACE");
-    screen.show(&Event::Summary { report: &report, unread_bins: 0, untold_segments: 0, cost: None });
+    view.end(&reporter.finish(&capture.connections, "INTERFACE"), (0, 0), None);
     Ok(())
 }
 
 /// Looks at a device.
-fn look(options: &Options, rate_mbps: Option<u64>, duration: Option<Span>, screen: &mut Screen) -> anyhow::Result<()> {
+fn look(options: &Options, rate_mbps: Option<u64>, duration: Option<Span>, view: &mut View) -> anyhow::Result<()> {
     let stop = stop::of_a_guard()?;
     let mut watch = Watch::start(options)?;
     let (start, cpu) = (ackgate_linux::now(), ackgate_linux::cpu_seconds());
     let end = duration.map_or(Time::NEVER, |duration| start + duration);
     let mut reporter = Reporter::new(options.width, rate_mbps);
-    screen.show(&Event::Ready { place: &options.device, rate_mbps, bin_us: options.width.0 / 1000 });
+    view.begin(&options.device, rate_mbps, options.width);
     let mut second = (start + Span::secs(1), Sums::default());
     let pause = PollTimeout::try_from(watch.patience().0 / 1_000_000)?;
     let end = loop {
@@ -137,9 +174,7 @@ fn look(options: &Options, rate_mbps: Option<u64>, duration: Option<Span>, scree
         };
         let collected = watch.collect(|bin| {
             second.1.add(bin, options.width);
-            if let Some(burst) = reporter.push(bin) {
-                screen.show(&Event::Burst(&burst));
-            }
+            view.push(bin, &mut reporter);
         });
         if let Err(error) = collected {
             break Err(error);
@@ -148,7 +183,7 @@ fn look(options: &Options, rate_mbps: Option<u64>, duration: Option<Span>, scree
         if now >= second.0 {
             let connections = watch.connections();
             let senders = active(&connections, now);
-            screen.show(&Event::Second { time_s: now.since(start).0 as f64 / 1e9, senders, sums: &second.1 });
+            view.screen.show(&Event::Second { time_s: now.since(start).0 as f64 / 1e9, senders, sums: &second.1 });
             second = (second.0 + Span::secs(1), Sums::default());
         }
         if stopped || now >= end {
@@ -157,7 +192,7 @@ fn look(options: &Options, rate_mbps: Option<u64>, duration: Option<Span>, scree
     };
     let report = reporter.finish(&watch.connections(), &options.device);
     let cpu = ackgate_linux::cpu_seconds() - cpu;
-    summarize(&watch, &report, cpu, ackgate_linux::now().since(start), screen);
+    summarize(&watch, &report, cpu, ackgate_linux::now().since(start), view);
     end.map_err(Error::into)
 }
 
@@ -167,8 +202,7 @@ fn active(connections: &[Connection], now: Time) -> usize {
 }
 
 /// `cpu` is the CPU time of this process in seconds since it began to look.
-fn summarize(watch: &Watch, report: &Report, cpu: f64, elapsed: Span, screen: &mut Screen) {
-    let (unread_bins, untold_segments) = watch.missed();
+fn summarize(watch: &Watch, report: &Report, cpu: f64, elapsed: Span, view: &mut View) {
     let percent = |seconds: f64| seconds * 1e9 / elapsed.0.max(1) as f64 * 100.0;
     let program = watch.cost();
     let cost = Cost {
@@ -176,5 +210,5 @@ fn summarize(watch: &Watch, report: &Report, cpu: f64, elapsed: Span, screen: &m
         program_ns_per_packet: program.map(|(packets, nanos)| nanos as f64 / packets as f64),
         program_cpu_percent: program.map(|(_, nanos)| percent(nanos as f64 / 1e9)),
     };
-    screen.show(&Event::Summary { report, unread_bins, untold_segments, cost: Some(cost) });
+    view.end(report, watch.missed(), Some(cost));
 }

@@ -16,12 +16,13 @@ use world::{DEVICE, RECEIVER_V4, World};
 
 #[test]
 fn what_makes_no_sense_is_refused_with_the_reason() {
-    let cases: [(&[&str], &str); 5] = [
+    let cases: [(&[&str], &str); 6] = [
         (&["--dev", "no-such-dev0"], "no network interface `no-such-dev0`"),
         (&["--dev", "lo", "--bin", "1us"], "--bin 1us is not between"),
         (&["--dev", "lo", "--bin", "1s"], "--bin 1s is not between"),
         (&["--pcap", "/dev/null"], "`/dev/null`"),
         (&["--dev", "lo", "--rate", "1gbps"], "\"1gbit\""),
+        (&["--dev", "lo", "--html", "/no/such/folder/page.html"], "cannot write /no/such/folder/page.html"),
     ];
     for (arguments, what) in cases {
         let output = ackgate(&[&["watch"], arguments].concat()).output().unwrap();
@@ -29,6 +30,39 @@ fn what_makes_no_sense_is_refused_with_the_reason() {
         assert_eq!(output.status.code(), Some(2), "{said}");
         assert!(said.contains(what), "`{said}` does not say `{what}`");
     }
+}
+
+#[test]
+fn a_capture_of_an_incast_makes_a_page_that_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let (capture, page) = (path("capture.pcapng"), path("page.html"));
+    let scenario = concat!(env!("CARGO_MANIFEST_DIR"), "/../scenarios/incast-1g.toml");
+    let simulated =
+        ["sim", "run", scenario, "--set", "senders=48", "--set", "rounds=2", "--pcap", &capture, "--pcap-snap", "96"];
+    assert!(ackgate(&simulated).output().unwrap().status.success());
+    let output = ackgate(&["watch", "--pcap", &capture, "--rate", "1gbit", "--html", &page]).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let html = std::fs::read_to_string(&page).unwrap();
+    assert!(html.contains("<h1>This is incast, and a guard would help") && html.contains("The worst bursts"), "{html}");
+    assert!(html.matches("<polyline").count() == 3 && html.contains("<rect"), "{html}");
+    let Some(browser) = browser() else { return };
+    let profile = format!("--user-data-dir={}", path("profile"));
+    let quiet = ["--headless", "--no-sandbox", "--disable-gpu", "--dump-dom"];
+    let shown =
+        std::process::Command::new(browser).args(quiet).args([&profile, &format!("file://{page}")]).output().unwrap();
+    let shown = String::from_utf8_lossy(&shown.stdout);
+    assert!(shown.contains("<h1>This is incast") && shown.matches("</svg>").count() == 3, "{shown}");
+}
+
+/// A browser, if one is installed.
+fn browser() -> Option<&'static str> {
+    let there = |name: &&str| std::process::Command::new(name).arg("--version").output().is_ok();
+    let browser = ["chromium", "google-chrome"].into_iter().find(there);
+    if browser.is_none() {
+        eprintln!("skipped: no browser is installed (apt install chromium)");
+    }
+    browser
 }
 
 #[test]

@@ -136,7 +136,7 @@ fn at(value: f64, top: f64) -> f64 {
 }
 
 /// Distance of about five round ticks.
-fn step(highest: f64) -> f64 {
+pub(crate) fn step(highest: f64) -> f64 {
     let raw = (highest / 5.0).max(f64::MIN_POSITIVE);
     let magnitude = 10f64.powf(raw.log10().floor());
     let lead = raw / magnitude;

@@ -1,7 +1,7 @@
 //! `ackgate demo`: the same incast with and without the guard, side by side, on this machine's kernel; in the simulator
 //! where the kernel may not be used. A table, and a page for the browser.
 
-mod chart;
+pub(crate) mod chart;
 mod page;
 
 use std::io::{self, Write};

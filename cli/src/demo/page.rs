@@ -2,32 +2,7 @@
 
 use super::chart::Chart;
 use super::{Demo, Point, heading, rows};
-
-const STYLE: &str = "
-:root { color-scheme: light dark; --ink:#1f2328; --faint:#59636e; --grid:#e4e7eb; --card:#fff; --page:#f6f8fa; --bad:#c2410c; --good:#0369a1 }
-@media (prefers-color-scheme: dark) { :root { --ink:#e6edf3; --faint:#9198a1; --grid:#30363d; --card:#161b22; --page:#0d1117; --bad:#fb923c; --good:#38bdf8 } }
-* { box-sizing:border-box }
-body { margin:0; background:var(--page); color:var(--ink); font:16px/1.5 system-ui,'Segoe UI','Helvetica Neue','DejaVu Sans',Arial,sans-serif }
-main { max-width:1080px; margin:0 auto; padding:28px 16px 48px }
-h1 { font-size:1.6rem; line-height:1.25; margin:0 0 6px }
-h2 { font-size:1.05rem; margin:0 0 2px }
-p { margin:0 0 12px } .faint, figcaption, footer { color:var(--faint) } footer { font-size:.85rem }
-.finding { display:flex; flex-wrap:wrap; gap:12px; margin:20px 0 }
-.finding div { flex:1 1 200px; background:var(--card); border:1px solid var(--grid); border-radius:10px; padding:14px 16px }
-.finding b { display:block; font-size:1.35rem; line-height:1.3 } .finding span { color:var(--faint); font-size:.9rem }
-.charts { display:grid; grid-template-columns:repeat(auto-fit,minmax(min(100%,400px),1fr)); gap:16px; margin:0 0 20px }
-figure { margin:0; background:var(--card); border:1px solid var(--grid); border-radius:10px; padding:16px }
-figcaption { font-size:.9rem; margin-bottom:8px } svg { width:100%; height:auto; display:block }
-.grid { stroke:var(--grid) } .level { stroke:var(--faint); stroke-dasharray:5 4 } .tick { fill:var(--faint); font-size:13px } .halo { stroke:var(--card); stroke-width:4px; paint-order:stroke }
-polyline { fill:none; stroke-width:3; stroke-linejoin:round } polyline.unguarded { stroke:var(--bad) } polyline.guarded { stroke:var(--good) }
-circle.unguarded { fill:var(--bad) } circle.guarded { fill:var(--good) }
-.key { display:inline-flex; align-items:center; gap:6px; margin-right:16px; color:var(--ink) }
-.key::before { content:''; width:18px; height:4px; border-radius:2px; background:var(--bad) } .key.good::before { background:var(--good) }
-.scroll { overflow-x:auto; background:var(--card); border:1px solid var(--grid); border-radius:10px; margin-bottom:20px }
-table { border-collapse:collapse; width:100%; font-variant-numeric:tabular-nums } th,td { padding:8px 12px; text-align:right; border-bottom:1px solid var(--grid); font-size:.92rem }
-th { color:var(--faint); font-weight:500; vertical-align:bottom } tbody tr:last-child td { border-bottom:0 } th[colspan] { text-align:center; border-bottom:0 }
-code { font-size:.92em; overflow-wrap:anywhere }
-";
+use crate::html::{self, escape};
 
 /// The page.
 pub(super) fn html(demo: &Demo) -> String {
@@ -64,14 +39,12 @@ pub(super) fn html(demo: &Demo) -> String {
     };
     let body: String = rows(demo).iter().map(|row| format!("<tr>{}</tr>\n", cells("td", row))).collect();
     let notes: String = demo.notes.iter().map(|note| format!("<p class=\"faint\">{}</p>\n", escape(note))).collect();
-    format!(
-        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" \
-         content=\"width=device-width, initial-scale=1\">\n<title>ackgate: TCP incast with and without a guard</title>\n\
-         <style>{STYLE}</style>\n</head>\n<body>\n<main>\n<h1>TCP incast, with and without a guard</h1>\n<p \
+    let page = format!(
+        "<h1>TCP incast, with and without a guard</h1>\n<p \
          class=\"faint\">{}.</p>\n{}<div class=\"charts\">\n{}{}</div>\n<div \
          class=\"scroll\"><table><thead><tr><th></th><th colspan=\"2\">goodput (Mb/s)</th><th colspan=\"2\">rounds with a timeout</th><th \
          colspan=\"2\">slowest rounds (p99, ms)</th></tr><tr>{}</tr></thead>\n<tbody>\n{body}</tbody></table></div>\n{notes}<footer>Linux {}, \
-         {} x {}. Made by <code>ackgate demo</code> {}.</footer>\n</main>\n</body>\n</html>\n",
+         {} x {}. Made by <code>ackgate demo</code> {}.</footer>\n",
         escape(&heading(demo)),
         findings(demo),
         figure("Goodput (Mb/s)", "Payload over time in all rounds. Higher is better.", &goodput),
@@ -88,7 +61,8 @@ pub(super) fn html(demo: &Demo) -> String {
         demo.machine.cpus,
         escape(&demo.machine.cpu),
         env!("CARGO_PKG_VERSION"),
-    )
+    );
+    html::document("ackgate: TCP incast with and without a guard", &page)
 }
 
 /// The point where the two differ most, in three figures, whichever way they differ. Where no round ended in time there is nothing to
@@ -114,11 +88,6 @@ fn findings(demo: &Demo) -> String {
             "slowest rounds (99th percentile)".into()
         ),
     )
-}
-
-/// Text for HTML.
-fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
 #[cfg(test)]
@@ -158,20 +127,7 @@ mod tests {
 
     #[test]
     fn it_stands_alone_and_is_closed() {
-        let page = html(&demo());
-        for outside in ["http:", "https:", "src=", "href=", "url(", "@import", "<script"] {
-            assert!(!page.contains(outside), "{outside}");
-        }
-        let mut open: Vec<&str> = Vec::new();
-        for tag in page.split('<').skip(2).map(|t| t.split('>').next().unwrap_or_default()) {
-            let name = tag.trim_start_matches('/').split([' ', '\n']).next().unwrap_or_default();
-            if tag.starts_with('/') {
-                assert_eq!(open.pop(), Some(name), "{tag}");
-            } else if !tag.ends_with('/') && !["meta", "br"].contains(&name) {
-                open.push(name);
-            }
-        }
-        assert!(open.is_empty(), "{open:?}");
+        html::stands_alone(&html(&demo())).unwrap();
     }
 
     #[test]
