@@ -19,9 +19,10 @@ use crate::error::Error;
 use crate::groups::Groups;
 use crate::load::{Verified, load, verified};
 use crate::selection::{self, Selection};
-use crate::shared::{MAX_FLOWS, Shared};
+use crate::shared::{MAX_FLOWS, MOST_LEAVING, Shared};
 use crate::skel::guard::{AckgateSkelBuilder, types};
 use crate::standby::Unread;
+use crate::sys;
 
 /// How a held frame leaves the kernel's path (`enum take` of `intf.h`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +49,8 @@ pub struct Datapath {
     ingress: OwnedFd,
     egress: OwnedFd,
     must_wait: Option<OwnedFd>,
+    forget: OwnedFd,
+    give_back: OwnedFd,
     take: Take,
     maps: Arc<Maps>,
     programs: Vec<Verified>,
@@ -65,6 +68,7 @@ struct Maps {
     flows: MapHandle,
     keys: MapHandle,
     links: MapHandle,
+    leaving: MapHandle,
     variables: MapHandle,
     /// Where there are rules.
     left_alone: Option<MapHandle>,
@@ -156,6 +160,7 @@ impl Datapath {
                 (&mut maps.flows, &before.flows),
                 (&mut maps.keys, &before.keys),
                 (&mut maps.links, &before.links),
+                (&mut maps.leaving, &before.leaving),
                 (&mut maps.bss, &before.variables),
             ];
             for (map, known) in again {
@@ -174,7 +179,8 @@ impl Datapath {
         let program = |program: &libbpf_rs::ProgramMut<'_>| {
             program.as_fd().try_clone_to_owned().map_err(|source| Error::from_io(WHAT, source))
         };
-        let shared = Shared::new(&skel.maps.bss, &skel.maps.flows, &skel.maps.keys, &skel.maps.links)
+        let maps = &skel.maps;
+        let shared = Shared::new(&maps.bss, &maps.flows, &maps.keys, &maps.links, &maps.leaving)
             .map_err(|source| Error::from_io("map the programs' memory", source))?;
         if before.is_none() {
             set_budget(shared.gate(), plan.config);
@@ -183,6 +189,8 @@ impl Datapath {
             ingress: program(&skel.progs.ackgate_ingress)?,
             egress: program(if queue { &skel.progs.ackgate_window } else { &skel.progs.ackgate_egress })?,
             must_wait: queue.then(|| program(&skel.progs.ackgate_wait)).transpose()?,
+            forget: program(&skel.progs.ackgate_forget)?,
+            give_back: program(&skel.progs.ackgate_give_back)?,
             take: plan.take,
             maps: Arc::new(Maps {
                 ring: duplicate(&skel.maps.ring)?,
@@ -191,6 +199,7 @@ impl Datapath {
                 flows: duplicate(&skel.maps.flows)?,
                 keys: duplicate(&skel.maps.keys)?,
                 links: duplicate(&skel.maps.links)?,
+                leaving: duplicate(&skel.maps.leaving)?,
                 variables: duplicate(&skel.maps.bss)?,
                 left_alone: selects.then(|| duplicate(&skel.maps.left_alone)).transpose()?,
             }),
@@ -260,20 +269,33 @@ impl Datapath {
         Some(FlowId(u32::from_ne_bytes(value.try_into().ok()?)))
     }
 
-    /// Makes the programs forget a connection, unless its address has another entry by now. Its own may still be in use by a packet that is being processed.
-    pub(crate) fn forget(&self, key: &FlowKey, id: FlowId) {
-        if self.flow_id(key) == Some(id) {
-            // Failure means that it was not there, which is what is wanted.
-            let _ = self.maps.flow_ids.delete(&key_bytes(key));
-        }
+    /// Makes the programs forget connections, but for those whose address has another entry by now. Their own may still be in use by packets
+    /// that are being processed.
+    pub(crate) fn forget(&self, ids: &[FlowId]) -> Result<(), Error> {
+        const WHAT: &str = "forget connections that have ended";
+        ids.chunks(MOST_LEAVING).try_for_each(|ids| self.let_leave(&self.forget, WHAT, ids))
     }
 
-    /// Gives an entry back for reuse.
-    pub(crate) fn give_back(&self, id: FlowId) {
-        // The stack has room for every entry there is.
-        let _ = self.maps.free_ids.update(&[], &id.0.to_ne_bytes(), MapFlags::ANY);
+    /// Gives entries back for reuse: those that remain in `ids` after an error are not.
+    pub(crate) fn give_back(&self, ids: &mut Vec<FlowId>) -> Result<(), Error> {
+        while !ids.is_empty() {
+            let rest = ids.len().saturating_sub(MOST_LEAVING);
+            self.let_leave(&self.give_back, "give entries of connections back", &ids[rest..])?;
+            ids.truncate(rest);
+        }
+        Ok(())
+    }
+
+    /// Has a program go through `ids`.
+    fn let_leave(&self, program: &OwnedFd, what: &'static str, ids: &[FlowId]) -> Result<(), Error> {
+        self.shared.list_leaving(ids);
+        sys::test_run(program.as_fd(), &NO_FRAME, 0, 0).map_err(|source| Error::from_io(what, source))?;
+        Ok(())
     }
 }
+
+/// What programs are given that look at no frame.
+const NO_FRAME: [u8; 64] = [0; 64];
 
 /// What may be in flight at first.
 pub(crate) fn set_budget(gate: &Gate, config: &Config) {

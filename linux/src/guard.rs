@@ -192,7 +192,10 @@ impl Guard {
             self.datapath.look_for_groups(now)?;
             if now >= self.next_sweep {
                 self.next_sweep = now + sweep::PERIOD;
-                self.sweeper.sweep(&self.rules, &self.datapath, now);
+                if let Err(error) = self.sweeper.sweep(&self.rules, &self.datapath, now) {
+                    // Out of memory, say: it is tried again.
+                    tracing::warn!("{error}");
+                }
                 if let Some(standby) = &mut self.standby {
                     standby.replace(self.datapath.shared());
                 }

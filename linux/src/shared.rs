@@ -17,6 +17,9 @@ use crate::skel::guard::types;
 /// Entries of the flow table (`MAX_FLOWS` of `intf.h`).
 pub const MAX_FLOWS: u32 = 65_536;
 
+/// Entries that leave at once (`MOST_LEAVING` of `intf.h`).
+pub(crate) const MOST_LEAVING: usize = 128;
+
 /// Books of the datapath itself, beside PAC's (`struct books` of `intf.h`).
 #[derive(Debug, Default)]
 #[repr(C)]
@@ -42,6 +45,9 @@ pub struct Books {
     /// TCP segments of connections that are not in the flow table, which pass.
     pub untracked: U64,
 }
+
+/// Entries of an array map stand at multiples of 8 bytes.
+const LEAVING: usize = 8;
 
 /// Memory of a BPF array map.
 #[derive(Debug)]
@@ -88,6 +94,7 @@ pub struct Shared {
     variables: Mapping,
     flows: Mapping,
     links: Mapping,
+    leaving: Mapping,
     keys: Arc<Keys>,
 }
 
@@ -98,12 +105,14 @@ impl Shared {
         flows: &impl AsFd,
         keys: &impl AsFd,
         links: &impl AsFd,
+        leaving: &impl AsFd,
     ) -> io::Result<Self> {
         let entries = MAX_FLOWS as usize;
         Ok(Self {
             variables: Mapping::new(variables, size_of::<types::bss>())?,
             flows: Mapping::new(flows, entries * size_of::<Flow>())?,
             links: Mapping::new(links, entries * size_of::<types::link>())?,
+            leaving: Mapping::new(leaving, (1 + MOST_LEAVING) * LEAVING)?,
             keys: Arc::new(Keys(Mapping::new(keys, entries * size_of::<FlowKey>())?)),
         })
     }
@@ -138,6 +147,17 @@ impl Shared {
         // SAFETY: the entry lies within the mapping and holds plain integers, valid whatever they are. A connection's link
         // changes when its neighbour does; half of each would be a frame for nobody.
         Some(unsafe { at.read_volatile() })
+    }
+
+    /// Tells the programs which entries are to be forgotten or given back next, [`MOST_LEAVING`] at most.
+    pub(crate) fn list_leaving(&self, ids: &[FlowId]) {
+        let ids = &ids[..ids.len().min(MOST_LEAVING)];
+        let count = ids.len() as u32;
+        for (at, value) in std::iter::once(count).chain(ids.iter().map(|id| id.0)).enumerate() {
+            let to = self.leaving.as_ptr::<u32>(at * LEAVING).cast_mut();
+            // SAFETY: the entry lies within the mapping and is an integer. The programs that read it are run by who has written it.
+            unsafe { to.write_volatile(value) };
+        }
     }
 
     /// The addresses, for whoever needs nothing else.

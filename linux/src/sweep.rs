@@ -8,6 +8,7 @@ use ackgate_control::policy::FlowId;
 use ackgate_control::units::{Span, Time};
 
 use crate::datapath::Datapath;
+use crate::error::Error;
 
 /// Time between two sweeps. Also the time from forgetting an entry to reusing it, by when no packet that was being
 /// processed still uses it.
@@ -20,26 +21,28 @@ pub(crate) struct Sweeper {
 }
 
 impl Sweeper {
-    pub(crate) fn sweep(&mut self, rules: &Rules, datapath: &Datapath, now: Time) {
+    /// # Errors
+    /// When the kernel does not run the programs that do it; then entries stay where they are until the next sweep.
+    pub(crate) fn sweep(&mut self, rules: &Rules, datapath: &Datapath, now: Time) -> Result<(), Error> {
         let shared = datapath.shared();
-        for id in self.forgotten.drain(..) {
-            if let Some(flow) = shared.flow(id) {
-                decision::close(rules, shared.gate(), flow);
-            }
-            datapath.give_back(id);
+        for flow in self.forgotten.iter().filter_map(|id| shared.flow(*id)) {
+            decision::close(rules, shared.gate(), flow);
         }
-        for id in (0..shared.flow_count()).map(FlowId) {
-            let (Some(flow), Some(key)) = (shared.flow(id), shared.key(id)) else { continue };
+        datapath.give_back(&mut self.forgotten)?;
+        let over = |id: &FlowId| {
+            let Some(flow) = shared.flow(*id) else { return false };
             let flags = flow.flags.get();
-            if flags & flag::KNOWN == 0 || flow.held.get() > 0 {
-                continue;
-            }
-            if self.lifetimes.expired(stage(flags), Time(flow.last_seen.get()), now) {
-                datapath.forget(&key, id);
-                decision::close(rules, shared.gate(), flow);
-                self.forgotten.push(id);
-            }
+            flags & flag::KNOWN != 0
+                && flow.held.get() == 0
+                && self.lifetimes.expired(stage(flags), Time(flow.last_seen.get()), now)
+        };
+        let ended: Vec<FlowId> = (0..shared.flow_count()).map(FlowId).filter(over).collect();
+        datapath.forget(&ended)?;
+        for flow in ended.iter().filter_map(|id| shared.flow(*id)) {
+            decision::close(rules, shared.gate(), flow);
         }
+        self.forgotten = ended;
+        Ok(())
     }
 }
 
@@ -78,11 +81,87 @@ impl Senders {
 
 #[cfg(test)]
 mod tests {
+    use ackgate_control::flow::FlowKey;
+    use ackgate_control::gate::Config;
+    use ackgate_control::segment::{Flags, Segment};
+    use ackgate_control::seq::SeqNumber;
+    use ackgate_control::wire::{Direction, emit};
+
     use super::*;
+    use crate::datapath::Take;
+    use crate::sys;
 
     #[test]
     fn a_connection_that_only_we_have_closed_lives_on() {
         assert_eq!(stage(flag::KNOWN | flag::CLOSING), Stage::Open);
         assert_eq!(stage(flag::KNOWN | flag::CLOSING | flag::PEER_DONE), Stage::Closing);
+    }
+
+    /// The frame that begins or ends a connection of ours.
+    fn frame(key: &FlowKey, flags: Flags) -> Vec<u8> {
+        let opens = flags.has(Flags::SYN);
+        let segment = Segment {
+            seq: SeqNumber(0),
+            ack: SeqNumber(0),
+            flags,
+            window: 4096,
+            payload: 0,
+            frames: 1,
+            header: 54,
+            ce: false,
+            sack: false,
+            dsack: false,
+            mss: if opens { 1460 } else { 0 },
+            wscale: opens.then_some(7),
+            timestamps: None,
+        };
+        emit(key, &segment, Direction::Egress)
+    }
+
+    #[test]
+    fn entries_of_connections_that_have_ended_are_used_again_and_each_once() {
+        /// Several runs of the programs that do it, and a bit.
+        const CONNECTIONS: u16 = 300;
+        let config = Config::credit(96 << 10);
+        let datapath = match Datapath::load(&config, Take::Vanish, false) {
+            Ok(datapath) => datapath,
+            Err(error @ (Error::NotPermitted(_) | Error::Unsupported { .. })) => return eprintln!("skipped: {error}"),
+            Err(error) => panic!("{error}"),
+        };
+        let (shared, rules, mut sweeper) = (datapath.shared(), Rules::from(config), Sweeper::default());
+        let key = |port| FlowKey { local: [10; 16], remote: [20; 16], local_port: port, remote_port: 80, vlan: 0 };
+        let send = |port, flags| {
+            sys::test_run(datapath.egress(), &frame(&key(port), flags), 0, 0).expect("the program runs");
+        };
+        let entries = |ports: std::ops::Range<u16>| {
+            let mut entries: Vec<_> = ports.filter_map(|port| datapath.flow_id(&key(port))).map(|id| id.0).collect();
+            entries.sort_unstable();
+            entries
+        };
+        let all: Vec<u32> = (0..u32::from(CONNECTIONS)).collect();
+        for port in 0..CONNECTIONS {
+            send(port, Flags::SYN);
+        }
+        assert_eq!(entries(0..CONNECTIONS), all);
+        for port in 1..CONNECTIONS {
+            send(port, Flags::RST);
+        }
+        let mut sweep = |later| sweeper.sweep(&rules, &datapath, sys::now() + later).expect("the programs run");
+        sweep(Span::millis(100));
+        assert_eq!(entries(0..CONNECTIONS), all, "what has just ended may still be in use");
+        sweep(Span::secs(2));
+        assert_eq!(entries(0..CONNECTIONS), [0], "one is still open");
+        send(1000, Flags::SYN);
+        assert_eq!(
+            datapath.flow_id(&key(1000)),
+            Some(FlowId(300)),
+            "what was forgotten is not free before the next sweep"
+        );
+        sweep(Span::secs(2));
+        for port in 1001..1000 + CONNECTIONS {
+            send(port, Flags::SYN);
+        }
+        assert_eq!(entries(1001..1000 + CONNECTIONS), all[1..]);
+        assert_eq!(shared.books().fresh.get(), 301);
     }
 }

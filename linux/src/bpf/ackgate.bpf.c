@@ -63,6 +63,15 @@ struct {
 	__type(value, __u32);
 } free_ids SEC(".maps");
 
+/* How many entries the daemon wants to be forgotten or given back, and which. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1 + MOST_LEAVING);
+	__type(key, __u32);
+	__type(value, __u32);
+} leaving SEC(".maps");
+
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, RING_BYTES);
@@ -552,6 +561,61 @@ int ackgate_window(struct __sk_buff *skb)
 	out.window = segment->window;
 	out.shift = segment->flags & SYN ? 0 : get32(&flow->scale);
 	rewrite_window(skb, flow, segment, &out);
+	return TC_ACT_UNSPEC;
+}
+
+/*
+ * Entries of connections that have ended, for the daemon: as system calls of its own, one for each entry and step, they cost more than all
+ * that the connection's packets did. A connection is forgotten unless its address has another entry by now.
+ */
+
+static long forget_one(__u32 index, void *unused)
+{
+	__u32 at = index + 1, *id = bpf_map_lookup_elem(&leaving, &at), *known;
+	struct flow_key *slot, own;
+
+	(void)unused;
+	slot = id ? bpf_map_lookup_elem(&keys, id) : NULL;
+	if (!slot)
+		return 0;
+	own = *slot;
+	known = bpf_map_lookup_elem(&flow_ids, &own);
+	if (known && *known == *id)
+		bpf_map_delete_elem(&flow_ids, &own);
+	return 0;
+}
+
+static long give_back_one(__u32 index, void *unused)
+{
+	__u32 at = index + 1, *id = bpf_map_lookup_elem(&leaving, &at);
+
+	(void)unused;
+	/* The stack has room for every entry there is. */
+	if (id)
+		bpf_map_push_elem(&free_ids, id, 0);
+	return 0;
+}
+
+static __always_inline __u32 leaving_count(void)
+{
+	__u32 first = 0, *count = bpf_map_lookup_elem(&leaving, &first);
+
+	return count && *count <= MOST_LEAVING ? *count : 0;
+}
+
+SEC("tc")
+int ackgate_forget(struct __sk_buff *skb)
+{
+	(void)skb;
+	bpf_loop(leaving_count(), forget_one, NULL, 0);
+	return TC_ACT_UNSPEC;
+}
+
+SEC("tc")
+int ackgate_give_back(struct __sk_buff *skb)
+{
+	(void)skb;
+	bpf_loop(leaving_count(), give_back_one, NULL, 0);
 	return TC_ACT_UNSPEC;
 }
 

@@ -55,6 +55,9 @@ struct books {
 	__u64 untracked;
 };
 
+/* Entries of the flow table that are forgotten or given back at once: some ten microseconds. */
+#define MOST_LEAVING 128
+
 /* What rules say of a connection. */
 enum select {
 	SELECT_EXCLUDE = 1,

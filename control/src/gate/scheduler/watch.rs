@@ -14,8 +14,10 @@ const SCAN_COST: Span = Span::micros(1);
 const DOZENS: u64 = 48;
 
 /// While nothing is held: how often is looked for flows that are silent, and how long they have been by then at least. Together they
-/// leave the gate open, and nobody active, within a tenth of a second after a burst.
+/// leave the gate open, and nobody active, within a tenth of a second after a burst. Where a table of many connections takes long to look
+/// through, scans are rarer: a thousand new connections a second leave some thousands that have ended.
 const IDLE_SCAN: Span = Span::millis(25);
+const IDLE_SCAN_COST: Span = Span::micros(4);
 const IDLE_SILENCE: Span = Span::millis(50);
 
 /// A window update that has left and may get lost: on the way, or in a Linux sender whose process has its socket in use,
@@ -123,7 +125,7 @@ impl Scheduler {
         if now < self.next_idle_scan {
             return;
         }
-        self.next_idle_scan = now + IDLE_SCAN;
+        self.next_idle_scan = now + IDLE_SCAN.max(IDLE_SCAN_COST * u64::from(state.flow_count()));
         let gate = state.gate();
         if gate.active.get() == 0 && gate.owed.get() == 0 {
             return;
