@@ -19,7 +19,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use ackgate_control::gate;
-use ackgate_linux::{Error, Guard};
+use ackgate_linux::{Error, Guard, privilege};
+use anyhow::Context;
 use clap::Args;
 
 use self::attend::{Told, attend};
@@ -39,25 +40,25 @@ const METRICS: &str = "127.0.0.1:9477";
 /// Arguments of `ackgate run`.
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// Guard the interfaces that this file names, with its settings; SIGHUP has it read again. Without it: one interface, with
-    /// the options below.
+    /// Guard the interfaces named in this file, with its settings; SIGHUP reloads it. Without it: one interface, with the
+    /// options below.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["dev", "wait", "metrics", "Settings"])]
     config: Option<PathBuf>,
 
-    /// Interface to guard. Without it: the default route's.
+    /// Interface to guard. Default: that of the default route.
     #[arg(long, value_name = "INTERFACE")]
     dev: Option<String>,
 
     #[command(flatten)]
     settings: Settings,
 
-    /// Wait for the interface where it is not there or down, also when it goes and comes back later. Without it: refuse to
-    /// start, and end with exit code 1.
+    /// Wait if the interface does not exist or is down, also if it disappears later. Without it: refuse to start, or end with
+    /// exit code 1.
     #[arg(long)]
     wait: bool,
 
     /// Serve metrics (OpenMetrics, for Prometheus) at http://ADDRESS/metrics, and a live page for browsers at http://ADDRESS/; without
-    /// an address on the loopback interface only.
+    /// an address, on the loopback interface only.
     #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = METRICS)]
     metrics: Option<SocketAddr>,
 
@@ -98,6 +99,10 @@ fn gate(arguments: &Arguments, policy: gate::Guard, place: impl Fn() -> anyhow::
             false => Some(Guard::start(options)?),
         };
         let Some(mut guard) = started else { break Ok(()) };
+        // The other back-ends make and remove devices, mounts and rules.
+        if matches!(guard.back_end(), "ring" | "none") {
+            privilege::keep_needed().context("could not give up capabilities")?;
+        }
         let publisher = Publisher::start(&guard, place.identity(settings, guard.back_end()), &board)?;
         tell(Told::ready(&place, settings, guard.back_end()));
         let end = attend(&mut guard, &stop, &publisher, &mut tell);

@@ -13,6 +13,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
 use ackgate_linux::doctor::Finding;
+use ackgate_linux::privilege::{NEEDED, USEFUL};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use process::{Process, ackgate, incast};
@@ -68,6 +69,45 @@ fn a_device_has_one_guard_and_ctrl_c_ends_it() {
     let summary = run.end(Signal::SIGINT);
     assert!(summary["released"].as_u64() > Some(0) && summary["hold_us"]["p99"].as_u64() > Some(0), "{summary}");
     assert_eq!(world.receiver_state(), before);
+}
+
+#[test]
+fn a_guard_gives_up_what_it_does_not_need_and_whoever_answers_others_all() {
+    let Some(world) = World::new() else { return };
+    world.receiver(|| assert!(Command::new("ip").args(["link", "set", "lo", "up"]).status().unwrap().success()));
+    let run = start(&world, &["--metrics"]);
+    let used = NEEDED.iter().chain([&USEFUL]).fold(0_u64, |mask, (bit, _)| mask | 1 << bit);
+    let all = std::fs::read_to_string("/proc/self/status").unwrap();
+    let all = all.lines().find_map(|line| line.strip_prefix("CapPrm:")).unwrap();
+    let kept = used & u64::from_str_radix(all.trim(), 16).unwrap();
+    let threads = || -> Vec<(String, u64)> {
+        let folder = std::fs::read_dir(format!("/proc/{}/task", run.child.id())).unwrap();
+        let thread = |entry: std::io::Result<std::fs::DirEntry>| {
+            let status = std::fs::read_to_string(entry.unwrap().path().join("status")).unwrap();
+            let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).unwrap().trim();
+            let masks = ["CapEff:", "CapPrm:", "CapInh:"].map(|name| u64::from_str_radix(field(name), 16).unwrap());
+            assert_eq!((masks[0], masks[2], field("NoNewPrivs:")), (masks[1], 0, "1"), "{status}");
+            (field("Name:").to_owned(), masks[0])
+        };
+        let mut threads: Vec<_> = folder.map(thread).collect();
+        threads.sort();
+        threads
+    };
+    // A thread has its maker's name and capabilities until it begins.
+    let mut seen = threads();
+    for _ in 0..100 {
+        if seen.iter().any(|(name, mask)| name == "ackgate-status" && *mask == 0) {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+        seen = threads();
+    }
+    let capable: Vec<_> = seen.iter().filter(|(_, mask)| *mask != 0).cloned().collect();
+    assert_eq!(capable, [("ackgate".to_owned(), kept)], "{seen:?}");
+    for name in ["ackgate-metrics", "ackgate-status"] {
+        assert!(seen.contains(&(name.to_owned(), 0)), "{name} in {seen:?}");
+    }
+    run.end(Signal::SIGTERM);
 }
 
 #[test]

@@ -2,11 +2,14 @@
 
 use std::fmt;
 use std::fs;
+use std::io;
 
 use crate::error::Error;
 
 /// The capabilities that guarding needs, with their bits (include/uapi/linux/capability.h).
 pub const NEEDED: [(u32, &str); 4] = [(12, "CAP_NET_ADMIN"), (13, "CAP_NET_RAW"), (38, "CAP_PERFMON"), (39, "CAP_BPF")];
+/// By which the daemon goes before ordinary processes, where it is permitted.
+pub const USEFUL: (u32, &str) = (23, "CAP_SYS_NICE");
 /// Stands for CAP_PERFMON and CAP_BPF, which were once part of it.
 const SYS_ADMIN: u32 = 21;
 
@@ -17,6 +20,54 @@ const SYS_ADMIN: u32 = 21;
 pub fn require() -> Result<(), Error> {
     let process = Process::this();
     if process.lacking().is_empty() { Ok(()) } else { Err(Error::NotPermitted(process.denied("guard an interface"))) }
+}
+
+/// Gives up all capabilities but those that guarding needs or uses, for the calling thread and whatever it starts from now on; no program that it
+/// runs gets them back.
+///
+/// # Errors
+/// When the kernel refuses.
+pub fn keep_needed() -> io::Result<()> {
+    keep(NEEDED.iter().fold(1 << USEFUL.0, |mask, (bit, _)| mask | 1 << bit))
+}
+
+/// Gives up all capabilities likewise: for threads that answer others.
+///
+/// # Errors
+/// When the kernel refuses.
+pub fn give_up() -> io::Result<()> {
+    keep(0)
+}
+
+/// Of the capabilities that the calling thread has, those of `mask` stay.
+fn keep(mask: u64) -> io::Result<()> {
+    /// `struct __user_cap_header_struct` and `struct __user_cap_data_struct` (include/uapi/linux/capability.h).
+    #[repr(C)]
+    struct Header {
+        version: u32,
+        pid: i32,
+    }
+    #[repr(C)]
+    #[derive(Clone, Copy, Default)]
+    struct Data {
+        effective: u32,
+        permitted: u32,
+        inheritable: u32,
+    }
+    /// `_LINUX_CAPABILITY_VERSION_3`: 64 bits, the lower half first.
+    const VERSION: u32 = 0x2008_0522;
+    let mut header = Header { version: VERSION, pid: 0 };
+    let mut data = [Data::default(); 2];
+    let done = |result: libc::c_long| if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) };
+    // SAFETY: header and data have the kernel's layout for this version and are alive during the call.
+    done(unsafe { libc::syscall(libc::SYS_capget, &raw mut header, data.as_mut_ptr()) })?;
+    for (data, mask) in data.iter_mut().zip([mask as u32, (mask >> 32) as u32]) {
+        *data = Data { effective: data.effective & mask, permitted: data.permitted & mask, inheritable: 0 };
+    }
+    // SAFETY: as above.
+    done(unsafe { libc::syscall(libc::SYS_capset, &raw mut header, data.as_ptr()) })?;
+    // SAFETY: takes integers.
+    done(unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) }.into())
 }
 
 /// What this process may, as /proc tells.

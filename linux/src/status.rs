@@ -14,6 +14,8 @@ use std::time::Duration;
 use nix::sys::socket::{Shutdown, getsockopt, shutdown, sockopt};
 use nix::unistd::Uid;
 
+use crate::privilege;
+
 /// What comes before the interface's index in the name of a claim.
 const CLAIM: &str = "ackgate/guard/";
 /// Longest wait for a guard's answer, and for whoever asks.
@@ -41,6 +43,9 @@ impl Answers {
     pub fn start(listener: UnixListener, tell: impl Fn() -> String + Send + 'static) -> io::Result<Self> {
         let ours = listener.try_clone()?;
         let serve = move || {
+            if let Err(error) = privilege::give_up() {
+                return tracing::error!("`ackgate status` is not answered: could not give up capabilities: {error}");
+            }
             // Ends when the listener is shut down.
             while let Ok((stream, _)) = ours.accept() {
                 // Whoever goes away before the answer is there does not matter.

@@ -3,14 +3,14 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use ackgate_control::units::Time;
 use ackgate_linux::statistics::{Kind, STATISTICS};
 use ackgate_linux::status::Answers;
-use ackgate_linux::{Guard, Notice, Snapshot};
+use ackgate_linux::{Guard, Notice, Snapshot, privilege};
 use anyhow::Context;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, text};
@@ -191,13 +191,25 @@ impl Metrics {
     /// # Errors
     /// When the address cannot be had.
     pub(super) fn start(address: SocketAddr, board: &Board) -> anyhow::Result<Self> {
-        let server = Server::http(address)
-            .map_err(|error| Refused(anyhow::anyhow!("could not listen for metrics on {address}: {error}")))?;
-        let server = Arc::new(server);
+        let refused =
+            |error: &dyn fmt::Display| Refused(anyhow::anyhow!("could not listen for metrics on {address}: {error}"));
+        let listener = TcpListener::bind(address).map_err(|error| refused(&error))?;
+        // Its threads, which read what anybody sends, are started by one without capabilities, and so have none.
+        let server = std::thread::scope(|scope| {
+            let start = || {
+                privilege::give_up()?;
+                Server::from_listener(listener, None).map_err(io::Error::other)
+            };
+            scope.spawn(start).join().unwrap_or_else(|_| Err(io::Error::other("the server's first thread panicked")))
+        });
+        let server = Arc::new(server.map_err(|error| refused(&error))?);
         let mut registry = Registry::with_prefix("ackgate");
         registry.register_collector(Box::new(Statistics(board.clone())));
         let ours = Arc::clone(&server);
         let serve = move || {
+            if let Err(error) = privilege::give_up() {
+                return tracing::error!("metrics are not served: could not give up capabilities: {error}");
+            }
             for request in ours.incoming_requests() {
                 let asks = matches!(request.method(), Method::Get | Method::Head);
                 let answer = match request.url() {

@@ -31,6 +31,7 @@ use nix::unistd::{ForkResult, Pid, fork, pipe2, setpgid};
 
 use crate::datapath::{Datapath, STALE};
 use crate::error::Error;
+use crate::privilege;
 use crate::shared::Shared;
 use crate::sys;
 
@@ -154,6 +155,8 @@ fn watch(rescuer: &Rescuer<'_>, orders: &OwnedFd) {
     // Out of the terminal's process group: Ctrl-Z stops the daemon alone.
     let _ = setpgid(Pid::from_raw(0), Pid::from_raw(0));
     sys::name_this_process(c"ackgate-standby");
+    // It works with descriptors that are open. To have fewer capabilities is never refused; should it be, it does the same with all.
+    let _ = privilege::keep_needed();
     let mut kept = rescuer.aid.descriptors();
     kept.push(orders.as_raw_fd());
     close_all_but(kept);
