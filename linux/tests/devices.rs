@@ -13,8 +13,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use ackgate_control::gate::Config;
-use ackgate_linux::Options;
-use world::{DEVICE, RECEIVER_V4, RECEIVER_VLAN, SENDER_DEVICE, World};
+use ackgate_linux::{Options, attach};
+use world::{DEVICE, Place, RECEIVER_V4, RECEIVER_VLAN, SENDER_DEVICE, SENDER_V4, World};
 
 /// What lies over the receiver's device.
 const OVER: &str = "over0";
@@ -99,6 +99,39 @@ fn a_vlan_is_guarded_and_so_is_the_device_below_it() {
     if world.add_vlan() {
         guarded_in_turn(&world, &["vlan10", DEVICE], RECEIVER_VLAN);
     }
+}
+
+#[test]
+fn a_device_of_several_queues_is_guarded_by_tcx_and_by_filters() {
+    let Some(world) = World::new() else { return };
+    let far = world.namespace(Place::Sender);
+    world.receiver(|| {
+        [
+            format!("link del {DEVICE}"),
+            format!(
+                "link add {DEVICE} numtxqueues 4 numrxqueues 4 type veth peer name {SENDER_DEVICE} numtxqueues 4 numrxqueues 4"
+            ),
+            format!("link set {SENDER_DEVICE} netns {far}"),
+            format!("addr add {RECEIVER_V4}/24 dev {DEVICE}"),
+            format!("link set {DEVICE} up"),
+        ]
+        .iter()
+        .for_each(|command| assert!(ip(command)));
+        let shown = Command::new("ip").args(["-d", "link", "show", DEVICE]).output().unwrap();
+        assert!(String::from_utf8_lossy(&shown.stdout).contains("numtxqueues 4 "));
+        // A qdisc for each of its queues.
+        assert!(Command::new("tc").args(["qdisc", "add", "dev", DEVICE, "root", "mq"]).status().unwrap().success());
+    });
+    world.sender(|| {
+        assert!(
+            ip(&format!("addr add {SENDER_V4}/24 dev {SENDER_DEVICE}")) && ip(&format!("link set {SENDER_DEVICE} up"))
+        )
+    });
+    guarded_in_turn(&world, &[DEVICE], RECEIVER_V4);
+    let filters = Options { attach: attach::Choice::Clsact, ..options(DEVICE) };
+    let (summary, ()) = world.guarded(filters, || world.incast(RECEIVER_V4));
+    assert!(summary.released > 0 && summary.rewritten > 0, "{summary:?}");
+    assert_eq!((summary.lost, summary.malformed), (0, 0), "{summary:?}");
 }
 
 #[test]
