@@ -9,7 +9,7 @@ use crate::run::File;
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
-    /// Reads a file of settings as `ackgate run --config` would, and says what it comes to or what is wrong where.
+    /// Checks a configuration file and prints the effective settings, or the errors with their lines.
     Check(Check),
 }
 

@@ -9,7 +9,7 @@ use crate::table::print_json;
 /// Arguments of `ackgate doctor`.
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// Interface to look at as well.
+    /// Also check this interface.
     #[arg(long, value_name = "INTERFACE")]
     dev: Option<String>,
 
@@ -47,7 +47,7 @@ fn print(report: &Report) {
         };
         // A detail of several lines stays in its column.
         let detail = check.detail.replace('\n', &format!("\n{:28}", ""));
-        println!("  {mark:<8}{:<18}{detail}", check.name);
+        println!("  {mark:<8}{:<20}{detail}", check.name);
     }
     if let (Some(attach), Some(hold)) = (report.attach, report.hold) {
         println!("`ackgate run` would attach by {attach} and hold by {hold}.");

@@ -19,7 +19,7 @@ use crate::units::{parse_bytes, parse_rate};
 /// Arguments of `ackgate host`.
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// M21TCP-A: leave room for the number of senders, echo it, keep the congestion window below the share that it allows.
+    /// M21TCP-A: reserve room for the number of senders, echo it, and cap the congestion window at the share that it allows.
     #[arg(long, required = true)]
     m21: bool,
 
@@ -31,15 +31,15 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "BYTES", default_value_t = MINIMUM_HEADER)]
     header: u32,
 
-    /// Rate of this host's own link. Without it: the rate of the default route's interface, where there is one.
+    /// Rate of this host's own link. Default: the rate that the default route's interface reports, if any.
     #[arg(long, value_name = "RATE", value_parser = parse_rate)]
     rate: Option<u64>,
 
-    /// Only sockets of this control group (version 2) and of those below it. Without it: all.
+    /// Only sockets of this control group (version 2) and those below it. Default: all.
     #[arg(long, value_name = "FOLDER")]
     cgroup: Option<PathBuf>,
 
-    /// Sockets of this network namespace, by its name or a path; may be given several times. Without it: of this one.
+    /// Sockets of this network namespace, by its name or a path; may be given several times. Default: this one.
     #[arg(long, value_name = "NAMESPACE")]
     netns: Vec<String>,
 

@@ -17,9 +17,9 @@ use crate::table::{Facts, print_json};
 /// The two ends.
 #[derive(Subcommand)]
 pub(crate) enum Command {
-    /// The sending end: waits for `load pull` and sends what it asks for, until Ctrl-C.
+    /// The sender: waits for `load pull` and sends the requested data, until Ctrl-C.
     Serve(Serve),
-    /// The receiving end: pulls from all senders at once, round after round, and reports.
+    /// The receiver: requests data from all senders at once, round after round, and reports.
     Pull(Pull),
 }
 
@@ -35,7 +35,7 @@ pub(crate) struct Serve {
 
 #[derive(Args)]
 pub(crate) struct Pull {
-    /// Senders: addresses where `ackgate load serve` runs. Connections are spread over them in turn.
+    /// Senders: addresses where `ackgate load serve` runs. Connections are distributed over them in turn.
     #[arg(required = true, value_name = "ADDR[:PORT]")]
     servers: Vec<String>,
     #[command(flatten)]
@@ -57,25 +57,25 @@ pub(crate) struct Shape {
     /// Connections, each from one sender.
     #[arg(long, short = 'n', default_value_t = 8)]
     pub(crate) connections: usize,
-    /// Bytes of each connection in each round (fixed volume per sender).
+    /// Bytes per connection and round (fixed volume per sender).
     #[arg(long, value_name = "SIZE", default_value = "64KB", value_parser = parse_bytes)]
     pub(crate) bytes: u64,
-    /// Bytes of all connections together in each round (fixed total volume), instead of --bytes.
+    /// Bytes per round of all connections together (fixed total volume), instead of --bytes.
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes, conflicts_with = "bytes")]
     pub(crate) total: Option<u64>,
     /// Measured rounds.
     #[arg(long, default_value_t = 20)]
     pub(crate) rounds: u32,
-    /// Rounds before them that are not measured.
+    /// Rounds before the measured ones.
     #[arg(long, default_value_t = 2)]
     pub(crate) warmup: u32,
     /// Senders push on a signal; otherwise the receiver pulls with a small request on every connection.
     #[arg(long)]
     pub(crate) push: bool,
-    /// New connections in every round, opened by the receiver, or with --push by the senders; otherwise they are kept.
+    /// New connections in every round, opened by the receiver, or with --push by the senders; otherwise connections persist.
     #[arg(long)]
     pub(crate) fresh: bool,
-    /// Senders' congestion control, for example reno, cubic or bbr. Default: what the senders' host has, in the lab reno.
+    /// Senders' congestion control, for example reno, cubic or bbr. Default: that of the senders' host; in the lab reno.
     #[arg(long)]
     pub(crate) cc: Option<String>,
     /// Time limit for all rounds together.

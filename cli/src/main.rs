@@ -43,36 +43,36 @@ struct Cli {
 enum Command {
     /// Shows incast on this machine, with and without the guard, in under two minutes.
     Demo(demo::Arguments),
-    /// Guards an interface, or all that a file names, until Ctrl-C, which restores them. Needs root.
+    /// Guards one interface, or all interfaces named in a file, until Ctrl-C; then restores them. Needs root.
     Run(run::Arguments),
-    /// The file of settings of a guard that runs as a service.
+    /// Checks the configuration file of the service.
     #[command(subcommand)]
     Config(config::Command),
-    /// The state of this host's guards: every statistic and every notice.
+    /// Shows every statistic and notice of this host's guards.
     Status(status::Arguments),
-    /// The guards of this host at a glance, second by second.
+    /// Shows a live overview of this host's guards.
     Top(top::Arguments),
-    /// Looks for incast at an interface or in a capture, and says whether a guard would help. Changes nothing.
+    /// Monitors an interface, or reads a capture, for incast, and says whether a guard would help. Passive.
     Watch(watch::Arguments),
-    /// Tells what this host supports, which back-ends would be used, and how to get what is missing.
+    /// Checks what this host supports, which back-ends would be used, and what is missing.
     Doctor(doctor::Arguments),
-    /// Real TCP load as in the papers: many senders, one receiver, barrier-synchronised rounds.
+    /// Generates TCP load as in the papers: many senders, one receiver, synchronised rounds.
     #[command(subcommand)]
     Load(load::Command),
     /// A testbed in network namespaces: senders, a shallow-buffered switch, a receiver. Needs root.
     #[command(subcommand)]
     Lab(lab::Command),
-    /// The minimum retransmission timeout of this host: lower it, show it, restore it.
+    /// Lowers, shows or restores this host's minimum retransmission timeout.
     #[command(subcommand)]
     Rto(rto::Command),
-    /// M21TCP-A's switch, on a host that forwards: counts the flows through a port and tells each how many there are. Needs root.
+    /// Runs M21TCP-A's switch on a forwarding host: counts the flows through each port and writes the number into their packets. Needs root.
     Switch(switch::Arguments),
-    /// M21TCP-A's senders and receivers: this host's own connections. Needs root.
+    /// Runs M21TCP-A's sender and receiver for this host's own connections. Needs root.
     Host(host::Arguments),
-    /// The simulator: runs scenarios and sweeps.
+    /// Simulates scenarios and parameter sweeps.
     #[command(subcommand)]
     Sim(sim::Command),
-    /// Runs the papers' experiments and compares their claims with what came out: figures, CSV and a report page.
+    /// Runs the papers' experiments and compares the results with their claims: figures, CSV and a report page.
     Reproduce(reproduce::Arguments),
     /// Writes man pages and shell completions, for whoever makes packages.
     #[command(hide = true)]

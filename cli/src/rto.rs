@@ -14,24 +14,24 @@ use crate::units::parse_time;
 /// What to do with it.
 #[derive(Subcommand)]
 pub(crate) enum Command {
-    /// Lower it until `reset`, and show the result. Needs root.
+    /// Lowers it until `reset`, and shows the result. Needs root.
     Set(Set),
-    /// What is set, and what connections really have.
+    /// Shows what is set, and the effective value of connections.
     Show {
         /// Hosts on which `ackgate load serve` (or another server, given as ADDRESS:PORT) answers.
         hosts: Vec<String>,
     },
-    /// Restore everything as it was before the first `set`. Needs root.
+    /// Restores everything as it was before the first `set`. Needs root.
     Reset,
 }
 
 #[derive(Args)]
 pub(crate) struct Set {
-    /// The floor. Timers count jiffies (4 ms at HZ 250) and are rounded up.
+    /// The minimum timeout. Timers count jiffies (4 ms at HZ 250) and are rounded up.
     #[arg(value_name = "TIME", value_parser = parse_time)]
     floor: Duration,
-    /// Only for this address or network, in whole milliseconds; may be given several times. Without it: for all
-    /// connections, by a sysctl that Linux has from 6.11 on. A route takes precedence over the sysctl.
+    /// Only for this address or network, in whole milliseconds; may be given several times. Default: all
+    /// connections, by a sysctl that exists from Linux 6.11 on. A route takes precedence over the sysctl.
     #[arg(long = "to", value_name = "ADDRESS|NETWORK")]
     to: Vec<String>,
 }

@@ -18,19 +18,19 @@ use crate::units::{parse_bytes, parse_time};
 /// Arguments of `ackgate switch`.
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// A port: what leaves by it is counted. May be given several times.
+    /// A port whose outgoing flows are counted. May be given several times.
     #[arg(long, value_name = "INTERFACE", required = true)]
     dev: Vec<String>,
 
-    /// Silence after which a flow no longer counts; `never` for the paper's list, which only grows.
+    /// Idle timeout of a flow; `never` for the paper's list, which only grows.
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = Expiry::parse)]
     expiry: Expiry,
 
-    /// Flows that a port counts at most.
+    /// Maximum number of flows counted per port.
     #[arg(long, value_name = "FLOWS", default_value_t = 65_536, value_parser = clap::value_parser!(u32).range(1..=131_072))]
     flows: u32,
 
-    /// Mark ECN-capable packets that find more than this queued, on a kernel without RED. The port must have one queue
+    /// Mark ECN-capable packets when more than this is queued, for kernels without RED. The port must have a single queue
     /// (tbf, htb, bfifo, fq).
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     mark_above: Option<u64>,

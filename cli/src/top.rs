@@ -26,7 +26,7 @@ const SMALLEST: Rect = Rect::new(0, 0, 80, 24);
 /// Arguments of `ackgate top`.
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// Print one page as text, and end.
+    /// Print one page as text and exit.
     #[arg(long)]
     once: bool,
 }

@@ -28,20 +28,20 @@ use screen::{Cost, Event, Screen};
 /// Arguments of `ackgate watch`.
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// Interface to look at. Without it: the default route's.
+    /// Interface to monitor. Default: that of the default route.
     #[arg(long, value_name = "INTERFACE", conflicts_with = "pcap")]
     dev: Option<String>,
 
-    /// Capture to look at instead, pcap or pcapng, made at the receiver.
+    /// Read this capture instead: pcap or pcapng, made at the receiver.
     #[arg(long, value_name = "FILE")]
     pcap: Option<PathBuf>,
 
-    /// The receiver in the capture. Without it: the address that most data was sent to.
+    /// The receiver in the capture. Default: the address that most data was sent to.
     #[arg(long, value_name = "ADDRESS", requires = "pcap")]
     receiver: Option<IpAddr>,
 
-    /// Rate of the link, for example 1gbit: a burst fills half of it. Without it: the rate of the interface's link; where there is
-    /// none, the most that a bin has held.
+    /// Rate of the link, for example 1gbit: a burst fills half of it. Default: the rate that the interface reports; if it reports
+    /// none, that of the fullest bin so far.
     #[arg(long, value_name = "RATE", value_parser = parse_rate)]
     rate: Option<u64>,
 
@@ -49,19 +49,19 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "TIME", value_parser = parse_time, default_value = "1ms")]
     bin: Duration,
 
-    /// A pause of this length in the middle of a stream counts as a retransmission timeout of its sender.
+    /// Pause in the middle of a stream that counts as a retransmission timeout of its sender.
     #[arg(long, value_name = "TIME", value_parser = parse_time, default_value = "150ms")]
     stall: Duration,
 
-    /// Stop after this time. Without it: on Ctrl-C.
+    /// Stop after this time. Default: on Ctrl-C.
     #[arg(long = "for", value_name = "TIME", value_parser = parse_time, conflicts_with = "pcap")]
     duration: Option<Duration>,
 
-    /// Have the kernel measure the BPF program's run time per packet, which itself costs a little.
+    /// Measure the BPF program's run time per packet; this adds a small overhead.
     #[arg(long, conflicts_with = "pcap")]
     bpf_stats: bool,
 
-    /// Also write a report with plots to this file, one page for browsers, at the end.
+    /// At the end, also write a report with plots to this file (HTML).
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
 

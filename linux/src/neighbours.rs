@@ -81,11 +81,11 @@ impl fmt::Display for Notice {
         };
         match self {
             Self::SteppedAside { harm, seconds } => {
-                write!(f, "stepping aside for {seconds} s, nothing is held and windows are TCP's own: {harm}")
+                write!(f, "stepping aside for {seconds} s (nothing is held, no window is lowered): {harm}")
             }
             Self::Returned => f.write_str("guarding again"),
             Self::NoGroup { group } => {
-                write!(f, "there is no control group {}: rules that name it match nothing until there is", group.display())
+                write!(f, "control group {} does not exist: rules that name it match nothing until it does", group.display())
             }
             Self::InFront { hook, program } => write!(
                 f,
@@ -93,17 +93,17 @@ impl fmt::Display for Notice {
                  of TC_ACT_UNSPEC) are not seen by ackgate; restart ackgate to attach in front of it"
             ),
             Self::NoArrivals { hidden_by } => {
-                write!(f, "TCP leaves by this device, but none is seen to arrive: {}; nothing is guarded", cause(hidden_by))
+                write!(f, "TCP segments leave by this device, but none arrive: {}; nothing is guarded", cause(hidden_by))
             }
             Self::NoDepartures { hidden_by } => {
-                write!(f, "TCP arrives at this device, but none is seen to leave: {}; nothing is guarded", cause(hidden_by))
+                write!(f, "TCP segments arrive at this device, but none leave: {}; nothing is guarded", cause(hidden_by))
             }
             Self::NothingSeen => {
-                write!(f, "the device carries frames both ways, but no TCP is seen in them: {CAUSE}; nothing is guarded")
+                write!(f, "the device carries frames in both directions, but no TCP: {CAUSE}; nothing is guarded")
             }
             Self::OlderConnections => f.write_str(
-                "most of the active connections were open before the guard began: only their requests wait, for TCP tells the scale \
-                 of its windows in the handshake alone; what is opened from now on is guarded, so let the application reconnect \
+                "most of the active connections were open before the guard started: only their requests can be held, because TCP sends \
+                 the window scale in the handshake only; connections opened from now on are guarded, so let the application reconnect \
                  (`older` counts those that are left)",
             ),
             Self::WrongSide => f.write_str(

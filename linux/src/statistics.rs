@@ -44,25 +44,25 @@ macro_rules! statistics {
 }
 
 statistics! {
-    /// Connections that data came from, or was asked of, within the last second.
+    /// Connections that sent data, or were sent a request, within the last second.
     Gauge senders,
-    /// Senders whose connections were open before the guard began: only their requests wait.
+    /// Senders whose connections were open before the guard started: only their requests can be held.
     Gauge older,
     /// Bytes that ACKs and requests have triggered and that have not arrived yet, headers included.
     Gauge in_flight,
     /// The budget: bytes that may be in flight at once, headers included.
     Gauge threshold,
-    /// Rate of the link that the guard goes by, in Mb/s: as given, or less where it has shown to carry less; 0 when not known.
+    /// Link rate that the guard assumes, in Mb/s: as given, or less if the link has turned out to carry less; 0 if unknown.
     Gauge link_mbps,
     /// Frames held now.
     Gauge held,
-    /// Frames released after having been held, for whatever reason.
+    /// Held frames that were released, for any reason.
     Counter released,
-    /// Frames released because they had been held for --max-hold.
+    /// Held frames that were released because --max-hold expired.
     Counter forced,
-    /// Window updates sent again because no data followed.
+    /// Window updates retransmitted because no data followed.
     Counter repeated,
-    /// Outgoing segments that were never held.
+    /// Outgoing segments that were not held.
     Counter passed,
     /// ACKs omitted because a later one covers them (ACK thinning).
     Counter thinned,
@@ -70,19 +70,19 @@ statistics! {
     Counter rewritten,
     /// Incoming segments.
     Counter arrivals,
-    /// Data segments that arrived late to fill a hole: what loss looks like at the receiver.
+    /// Data segments that filled a gap late: what loss looks like at the receiver.
     Counter lost_segments,
     /// Segments that would have been held, with --observe.
     Counter would_hold,
-    /// Mean round-trip time of the connections in microseconds, without the time that ACKs are held.
+    /// Mean round-trip time of the connections in microseconds, excluding the time that ACKs are held.
     Gauge mean_rtt_us,
-    /// Microseconds that frames were held, summed over all that were held and released.
+    /// Total hold time of all released frames in microseconds.
     Counter held_us,
-    /// Connections left alone by the rules of `exclude` and `include`.
+    /// Connections exempted by `exclude` and `include` rules.
     Counter excluded,
     /// Connections not guarded because the flow table was full.
     Counter unguarded,
-    /// Segments that pass because their connection is excluded, found no room, or was never seen to begin.
+    /// Segments that pass: their connection is excluded, did not fit into the flow table, or its start was not seen.
     Counter untracked,
     /// Frames of other protocols; they pass.
     Counter not_tcp,
@@ -92,17 +92,17 @@ statistics! {
     Counter malformed,
     /// Segments signed by TCP-MD5 or TCP-AO; they pass unchanged.
     Counter authenticated,
-    /// Frames that should have been held but passed: no room, or too large.
+    /// Frames that should have been held but passed: no room, or frame too large.
     Counter overflow,
     /// Released frames that the device did not accept.
     Counter lost,
-    /// Frames sent to hand connections back to TCP, when the guard stepped aside or was stopped.
+    /// Frames sent to restore TCP's own windows when the guard stepped aside or was stopped.
     Counter handed_back,
-    /// Segments outside the window that their receiver offers; ignored.
+    /// Segments outside the advertised window; ignored.
     Counter unacceptable,
     /// Times that the guard paused because it seemed to do harm.
     Counter stepped_aside,
-    /// Times that the daemon did not run for so long that its standby process acted in its place.
+    /// Times that the standby process took over because the daemon did not run.
     Counter rescues,
 }
 

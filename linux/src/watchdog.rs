@@ -58,7 +58,7 @@ impl fmt::Display for Harm {
             }
             Self::Forced { forced, released } => write!(
                 f,
-                "{forced} of {released} held segments left within a second only because the longest hold was over: the budget is \
+                "{forced} of {released} held segments were released within a second only because --max-hold expired: the budget is \
                  too small, or taken by senders that do not send"
             ),
             Self::IdleDelay { mean_us, used_percent } => {

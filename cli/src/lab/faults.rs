@@ -19,22 +19,22 @@ pub(crate) struct Faults {
     /// Connections under load.
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u16).range(1..=1000))]
     connections: u16,
-    /// Faults to try. All unless given.
+    /// Faults to try. Default: all.
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     fault: Vec<String>,
     /// Guards to try.
     #[arg(long, value_name = "GUARD", value_parser = PossibleValuesParser::new(guards()), value_delimiter = ',', default_value = "credit")]
     guard: Vec<String>,
-    /// The part of a guard that is struck. Unless given: of a guard of several parts, each by itself, then all at once.
+    /// The part of a guard that the fault affects. Default: each part by itself, then all at once.
     #[arg(long, value_name = "PLACE", value_enum)]
     at: Option<At>,
-    /// List the faults, and try none.
+    /// List the faults only.
     #[arg(long)]
     list: bool,
     /// Print one JSON object instead of a table.
     #[arg(long)]
     json: bool,
-    /// Also step the wall clock of this whole host by an hour, ahead and behind, for a second each; it is put right by the same
+    /// Also step the wall clock of this whole host by an hour, ahead and behind, for a second each; it is restored by the same
     /// steps, also after Ctrl-C, but not after kill -9. Best in a virtual machine.
     #[arg(long)]
     step_clock: bool,

@@ -17,16 +17,16 @@ const BUSY: f64 = 0.2;
 /// Its arguments.
 #[derive(Args)]
 pub(crate) struct Harm {
-    /// Guards to hold against none.
+    /// Guards to compare with no guard.
     #[arg(long, value_parser = guard(), value_delimiter = ',', default_value = "credit,credit-auto,pac,pac-published")]
     guard: Vec<Kind>,
     /// Pairs of each row, guarded and unguarded. A row whose pairs disagree gets up to three times as many.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
     pairs: u32,
-    /// Rows to measure: their names, or how these begin. All unless given.
+    /// Rows to measure, by name or prefix. Default: all.
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     row: Vec<String>,
-    /// List the rows, and measure nothing.
+    /// List the rows only.
     #[arg(long)]
     list: bool,
     /// Print one JSON object instead of a table.

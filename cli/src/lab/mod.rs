@@ -35,37 +35,37 @@ const UNLIMITED_RATE: u64 = 100_000_000_000;
 /// What to do with the lab.
 #[derive(Subcommand)]
 pub(crate) enum Command {
-    /// Build the testbed, run barrier-synchronised rounds, report, remove it.
+    /// Builds the testbed, runs synchronised rounds, reports, and removes it.
     Incast(Box<Incast>),
-    /// What a guard costs: the same load with and without it in turn, compared pair by pair.
+    /// Measures what a guard costs: the same load with and without it in turn, compared pair by pair.
     Pairs(Box<pairs::Pairs>),
-    /// Which part of a guard does what: every guard at a base point and wherever one factor differs from it.
+    /// Measures which part of a guard does what: every guard at a base point, and with one factor changed at a time.
     Ablation(Box<ablation::Ablation>),
-    /// How long small requests take beside bulk transfers, guard by guard.
+    /// Measures how long small requests take beside bulk transfers, guard by guard.
     Mouse(Box<mouse::Mouse>),
-    /// Where a guard harms: cases that it should leave alone or make better, with it over without it, and a verdict.
+    /// Looks for harm: cases that a guard must not make worse, measured with and without it, with a verdict for each.
     Harm(Box<harm::Harm>),
-    /// What connections lose, and how long they stand still, when a guard is killed, stopped, starved or robbed of its device.
+    /// Kills, stops or starves a guard under load, or removes its device: what connections lose, and how long they pause.
     Faults(Box<faults::Faults>),
-    /// A guard under mixed load for half an hour: is its memory flat, is anything left in the end, do its counters add up?
+    /// Runs a guard under mixed load for half an hour: is its memory constant, is nothing leaked, are its counters consistent?
     Soak(Box<soak::Soak>),
-    /// Answers of a real web server (nginx) on kept connections, scheme by scheme.
+    /// Measures responses of a real web server (nginx) on persistent connections, scheme by scheme.
     Web(Box<web::Web>),
-    /// The papers' figures on this machine's kernel, the simulator beside it, compared with their claims.
+    /// Reproduces the papers' figures on this kernel, beside the simulator, and compares them with the papers' claims.
     Reproduce(Box<reproduce::Reproduce>),
-    /// Leave a testbed standing, to try things by hand.
+    /// Builds a testbed and leaves it running, for experiments by hand.
     Up(Up),
-    /// Remove a testbed that `up` left.
+    /// Removes a testbed that `up` built.
     Down {
         /// Its name.
         #[arg(default_value = "up")]
         name: String,
     },
-    /// Show the testbeds that stand, and how to enter them.
+    /// Shows the running testbeds, and how to enter them.
     Show,
-    /// Remove what a crash left behind.
+    /// Removes what a crash left behind.
     Clean {
-        /// Also testbeds that `up` left standing.
+        /// Also remove testbeds that `up` built.
         #[arg(long)]
         all: bool,
     },
@@ -78,7 +78,7 @@ pub(crate) struct Incast {
     /// With `--topology core` or `leaf-spine`: a long flow of this rate to the host beside the receiver (750mbit at 1gbit in PAC Fig. 9).
     #[arg(long, value_name = "RATE", value_parser = parse_rate)]
     background: Option<u64>,
-    /// Do not measure the un-congested ceiling first.
+    /// Do not measure the uncongested goodput first.
     #[arg(long)]
     no_ceiling: bool,
 }
@@ -147,7 +147,7 @@ pub(crate) struct Up {
 /// The testbed.
 #[derive(Args)]
 pub(crate) struct Network {
-    /// Sender namespaces; the connections are spread over them. 8 unless --rtt tells how many.
+    /// Sender namespaces; the connections are distributed over them. Default: 8, or as many as --rtt names.
     #[arg(long)]
     hosts: Option<usize>,
     /// Base round-trip time of all sender hosts, or of groups of them: `20ms`, or `9@0ms,3@20ms` for nine near hosts and
@@ -161,41 +161,41 @@ pub(crate) struct Network {
     #[arg(long, value_name = "COUNT", default_value_t = 3)]
     racks: usize,
     /// Rate of the switch port towards the receiver; `auto`: the highest of 1gbit, 500 and 200mbit that this machine
-    /// carries without effort; `none`: as fast as the machine forwards (a guard is told 100gbit).
+    /// carries easily; `none`: as fast as the machine forwards (guards are told 100gbit).
     #[arg(long, default_value = "1gbit", value_parser = RateArgument::parse)]
     rate: RateArgument,
     /// Buffer of that port.
     #[arg(long, value_name = "SIZE", default_value = "96KB", value_parser = parse_bytes)]
     buffer: u64,
-    /// Bytes that the port may send at once after a pause; adds to the buffer. Smaller is truer, if the timers keep up.
+    /// Bytes that the port may send at once after a pause; adds to the buffer. Smaller is more realistic, if the timers keep up.
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     burst: Option<u64>,
     /// TSO, GSO and GRO of all devices.
     #[arg(long, value_enum, default_value_t = Switch::Off, num_args = 0..=1, default_missing_value = "on")]
     offloads: Switch,
-    /// Floor of the senders' retransmission timeout (kernel: 200ms).
+    /// Minimum of the senders' retransmission timeout (kernel: 200ms).
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     rto_min: Option<Duration>,
     /// Senders' initial window in segments (kernel: 10).
     #[arg(long, value_name = "SEGMENTS")]
     initial_window: Option<u32>,
-    /// Let the receiver delay its ACKs as the kernel likes; the papers switch that off.
+    /// Let the receiver's kernel delay ACKs; the papers switch that off.
     #[arg(long)]
     delayed_ack: bool,
-    /// Negotiate ECN, and have the port mark. Comes with `--cc dctcp` by itself.
+    /// Negotiate ECN, and mark at the port. Implied by `--cc dctcp`.
     #[arg(long)]
     ecn: bool,
-    /// Bytes queued above which the port marks: 30KB, or a third of a smaller buffer, unless given. Means --ecn.
+    /// Queue length above which the port marks. Default: 30KB, or a third of a smaller buffer. Implies --ecn.
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     mark_at: Option<u64>,
 }
 
 #[derive(Args)]
 pub(crate) struct Guarding {
-    /// Guard the receiver; with hwatch, m21 and rto, every sender host, too, or instead.
+    /// Guard the receiver; hwatch and m21 also run on every sender host, rto only there.
     #[arg(long, value_name = "GUARD", value_parser = guard(), default_value = "none")]
     guard: String,
-    /// Longest time that the guard holds an ACK.
+    /// Maximum time that the guard may hold an ACK.
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     max_hold: Option<Duration>,
     /// Another program than this one to guard with; it is called as `ackgate run` is.
@@ -223,7 +223,7 @@ fn guards() -> impl Iterator<Item = PossibleValue> {
 enum Switch {
     /// On.
     On,
-    /// Off: what crosses the network are frames of 1514 bytes, as on a wire.
+    /// Off: frames of 1514 bytes cross the network, as on a wire.
     Off,
 }
 

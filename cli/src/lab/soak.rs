@@ -21,10 +21,10 @@ pub(crate) struct Soak {
     /// How long the load lasts.
     #[arg(long, default_value = "30m", value_parser = parse_minutes)]
     time: Duration,
-    /// Time between two looks at the guard.
+    /// Interval at which the guard is checked.
     #[arg(long, default_value = "5s", value_parser = parse_time)]
     every: Duration,
-    /// The guard; one on the fast path.
+    /// The guard; must be one on the fast path.
     #[arg(long, value_name = "GUARD", value_parser = PossibleValuesParser::new(run::guards()), default_value = "credit")]
     guard: String,
     /// Print one JSON object instead of a table.

@@ -78,8 +78,8 @@ pub(super) fn run(arguments: &Arguments, place: &Place, scheme: Scheme) -> anyho
     }
     let Summary { passed, released, held_max, hold_us, edited, .. } = summary;
     let told = format!(
-        "{} is no longer guarded. {passed} segments passed at once, {released} were held ({held_max} at most at the same time, for \
-         {} us in the median), {edited} were changed.",
+        "{} is no longer guarded. {passed} segments passed without being held, {released} were held (at most {held_max} at once, \
+         median {} us), {edited} were changed.",
         place.device, hold_us.p50
     );
     screen.line(&told, Wait::Briefly);

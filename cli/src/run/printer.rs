@@ -216,8 +216,8 @@ fn ending(device: &str, summary: &Summary) -> String {
     }
     let Summary { released, forced, passed, held_max, hold_us, .. } = summary;
     let mut text = format!(
-        "{device} is no longer guarded. {passed} segments passed at once. {released} were held, {held_max} at most at the same \
-         time, for\n{} us in the median and {} us at the 99th percentile; {forced} of them left because the longest hold was over.",
+        "{device} is no longer guarded. {passed} segments passed without being held, {released} were held (at most \
+         {held_max} at once);\nhold time: median {} us, 99th percentile {} us; {forced} were released because --max-hold expired.",
         hold_us.p50, hold_us.p99
     );
     let programs = [("ingress", summary.bpf_ingress), ("egress", summary.bpf_egress)];

@@ -16,25 +16,25 @@ use crate::units::{parse_bytes, parse_rate, parse_time};
 /// What decides when an ACK may leave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Policy {
-    /// Proactive ACK Control; requests on kept connections wait like ACKs.
+    /// Proactive ACK Control; requests on persistent connections are held like ACKs.
     Pac,
-    /// Proactive ACK Control of ACKs alone, as the paper describes it.
+    /// Proactive ACK Control as the paper describes it: only ACKs are held.
     PacPublished,
     /// Exact credit: senders are limited by the advertised window, and what they may send is counted instead of estimated.
     Credit,
-    /// The window half of exact credit alone: nothing is held.
+    /// Only the window half of exact credit: windows are lowered, nothing is held.
     WindowOnly,
-    /// Requests and handshakes wait; ACKs are counted, but never wait.
+    /// Requests and handshakes are held; ACKs are counted, but never held.
     RequestsOnly,
-    /// PAC to the letter: Algorithm 1 and Eq. 2 to 6, nothing else. In user space, as those below.
+    /// PAC to the letter: Algorithm 1 and Eq. 2 to 6 only. In user space, like all schemes below.
     PacLetter,
-    /// ICTCP: windows sized by the bandwidth that is left (needs --rate where the link reports none).
+    /// ICTCP: windows sized by the available bandwidth (needs --rate if the link reports none).
     Ictcp,
-    /// ACKs leave at a constant rate (PAC §II-D).
+    /// ACK shaper: sends ACKs at a constant rate (PAC §II-D).
     Shaper,
-    /// HWatch: sends probes before each SYN and sizes windows by how many of them are marked CE. Run it on the other hosts as well.
+    /// HWatch: sends probes before each SYN and sizes windows by the number of CE marks on them. Must run on the peers as well.
     Hwatch,
-    /// Fine-grained timeouts beside TCP's: the first unacknowledged segment is sent again. On sending hosts.
+    /// Fine-grained timeouts beside TCP's: retransmits the first unacknowledged segment. For sending hosts.
     Rto,
 }
 
@@ -124,10 +124,10 @@ impl StepAside {
     }
 }
 
-/// How held ACKs leave the kernel's path.
+/// How ACKs are held: how they are taken off the kernel's path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum HoldChoice {
-    /// The cheapest that this host supports.
+    /// The cheapest one that this host supports.
     Auto,
     /// Copied to a BPF ring buffer.
     Ring,
@@ -140,7 +140,7 @@ pub(super) enum HoldChoice {
 /// How the programs are attached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum AttachChoice {
-    /// tcx where the kernel has it, else clsact.
+    /// tcx if the kernel supports it, else clsact.
     Auto,
     /// tcx links (Linux 6.6).
     Tcx,
@@ -164,21 +164,21 @@ const USUAL_PAUSE: Duration = Duration::from_secs(30);
 /// Settings of a device's guard.
 #[derive(Args, Clone, Debug, PartialEq, Eq)]
 pub(super) struct Settings {
-    /// Buffer of the switch port in front of this host, in bytes or for example 96KB; with `auto`, ackgate searches for the
-    /// smallest budget that keeps the link busy.
+    /// Buffer of the switch port that this host is connected to, in bytes or for example 96KB; with `auto`, ackgate looks for
+    /// the smallest budget that keeps the link busy.
     #[arg(long, value_name = "SIZE", value_parser = Buffer::parse, overrides_with = "buffer", default_value = "auto")]
     pub(super) buffer: Buffer,
 
-    /// Rate of that port, for example 1gbit: bytes that may still be queued there are not counted as lost. Default: the link rate
-    /// of the interface, if it has one.
+    /// Rate of that port, for example 1gbit; it determines how long bytes may be queued there before they count as lost.
+    /// Default: the link rate that the interface reports, if any.
     #[arg(long, value_name = "RATE", value_parser = parse_rate, overrides_with = "rate")]
     pub(super) rate: Option<u64>,
 
-    /// Turn ACK thinning off: send every ACK. By default exact credit omits ACKs that the next one covers.
+    /// Disable ACK thinning: send every ACK. By default exact credit omits ACKs that the next one covers.
     #[arg(long)]
     pub(super) every_ack: bool,
 
-    /// The longest time that an ACK may be held. Keep it below the senders' minimum RTO (200ms on Linux). Default: 150ms.
+    /// Maximum time that an ACK may be held. Keep it below the senders' minimum RTO (200ms on Linux). Default: 150ms.
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     pub(super) max_hold: Option<Duration>,
 
@@ -186,12 +186,12 @@ pub(super) struct Settings {
     #[arg(long, value_name = "SEGMENTS", default_value_t = 10)]
     pub(super) initial_window: u32,
 
-    /// Budget to collect before held ACKs are released; 0 releases each one as soon as possible, which costs more CPU.
+    /// Free budget to wait for before held ACKs are released; 0 releases each one as soon as possible, which costs more CPU.
     /// Default: a sixteenth of the buffer.
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     pub(super) batch: Option<u64>,
 
-    /// The scheme that decides when an ACK may leave.
+    /// The scheme that decides when an ACK may be sent.
     #[arg(long, value_enum, default_value = "credit", overrides_with = "guard")]
     pub(super) guard: Policy,
 
@@ -199,11 +199,11 @@ pub(super) struct Settings {
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub(super) changes: Vec<String>,
 
-    /// Base round-trip time of the paths, for hwatch: its probes are sent within half of it, before each SYN. Default: 500us.
+    /// For hwatch: base round-trip time of the paths; the probes before each SYN are sent within half of it. Default: 500us.
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     pub(super) rtt: Option<Duration>,
 
-    /// The minimum timeout, for rto. Default: 2ms.
+    /// For rto: the minimum timeout. Default: 2ms.
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     pub(super) rto_floor: Option<Duration>,
 
@@ -215,17 +215,17 @@ pub(super) struct Settings {
     #[arg(long, value_enum, default_value = "auto")]
     pub(super) attach: AttachChoice,
 
-    /// When guarding seems to do harm, stop it for this long, and longer each time that it recurs; with `never`, keep guarding.
-    /// Default: 30s for exact credit, never for the others, which are there for comparison.
+    /// Pause for this long when guarding seems to do harm, and longer each time that it recurs; with `never`, keep guarding.
+    /// Default: 30s for exact credit, `never` for the other guards.
     #[arg(long, value_name = "TIME", value_parser = StepAside::parse)]
     pub(super) step_aside: Option<StepAside>,
 
-    /// Observe only: account and decide as usual, but hold, omit and rewrite nothing; report at the end whether guarding would
+    /// Observe only: make the same decisions, but hold, omit and rewrite nothing; report at the end whether guarding would
     /// help.
     #[arg(long, conflicts_with_all = ["hold", "batch"])]
     pub(super) observe: bool,
 
-    /// Have the kernel measure the BPF programs' run time per packet, which itself costs a little.
+    /// Measure the BPF programs' run time per packet; this adds a small overhead.
     #[arg(long)]
     pub(super) bpf_stats: bool,
 
@@ -233,8 +233,8 @@ pub(super) struct Settings {
     #[arg(long, value_name = "FRAMES", value_parser = clap::value_parser!(u32).range(1..), hide = true)]
     pub(super) max_held: Option<u32>,
 
-    /// Leave these connections alone: by the peer's address (10.0.0.0/8, fd00::/8), by a port at either end ("port 22",
-    /// "port 8000-8080"), or by the control group of the socket here ("cgroup /system.slice/nginx.service"). May be given several times.
+    /// Exempt these connections: by the peer's address (10.0.0.0/8, fd00::/8), by a port at either end ("port 22",
+    /// "port 8000-8080"), or by the control group of the local socket ("cgroup /system.slice/nginx.service"). May be given several times.
     #[arg(long, value_name = "RULE")]
     pub(super) exclude: Vec<Rule>,
 

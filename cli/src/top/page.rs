@@ -243,7 +243,8 @@ mod tests {
             |start: &str| page.iter().find(|line| line.starts_with(start)).unwrap_or_else(|| panic!("{page:#?}"));
         assert_eq!(words(line("excluded"))[..4], ["excluded", "3", "0", "Connections"]);
         assert_eq!(words(line("overflow"))[..3], ["overflow", "2.0k", "1.0k"]);
-        assert!(line("excluded").ends_with(" Connections left alone by the rules of `exclude` ..."), "{page:#?}");
+        assert!(line("excluded").ends_with(" Connections exempted by `exclude` and `include` rules."), "{page:#?}");
+        assert!(line("unguarded").ends_with(" Connections not guarded because the flow table was ..."), "{page:#?}");
         assert!(line("after 7 s").contains("stepping aside"));
     }
 
