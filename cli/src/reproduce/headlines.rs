@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use ackgate_papers::headlines::board::Board;
 use ackgate_papers::headlines::book::Book;
-use ackgate_papers::headlines::log;
+use ackgate_papers::headlines::log::Log;
 use ackgate_papers::headlines::reading::Readings;
 use ackgate_papers::headlines::report::{self, Circumstances};
 use ackgate_papers::headlines::run::{self, HeadlineError, Options};
@@ -122,11 +122,11 @@ fn report(options: &Options, extras: &Extras) -> anyhow::Result<()> {
         seconds: begin.elapsed().as_secs_f64(),
         memory: peak_memory(),
     };
-    let changes = log::entries()?;
+    let log = Log::read()?;
     write(&options.out.join("results.json"), &report::json(&outcomes, &how))?;
-    write(&options.out.join("report.html"), &report::page(&outcomes, &changes, &how))?;
+    write(&options.out.join("report.html"), &report::page(&outcomes, &log, &how))?;
     if let Some(path) = &extras.markdown {
-        write(path, &report::markdown(&outcomes, &changes, &how))?;
+        write(path, &report::markdown(&outcomes, &log, &how))?;
     }
     let mut out = std::io::stdout().lock();
     write!(out, "{}", report::board(&outcomes))?;

@@ -18,25 +18,31 @@ pub struct Entry {
     pub count: String,
 }
 
-#[derive(Deserialize)]
+/// What is known of earlier runs.
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
-    entry: Vec<Entry>,
+pub struct Log {
+    /// How the rows of the page were made, and what that takes.
+    pub made: Vec<String>,
+    /// All changes, the first first.
+    pub entry: Vec<Entry>,
 }
 
-/// All changes, the first first.
-///
-/// # Errors
-/// When the file is wrong: says line and key.
-pub fn entries() -> Result<Vec<Entry>, ScenarioError> {
-    Ok(Document::parse("log.toml", include_str!("../../headlines/log.toml"))?.read_as::<File>()?.entry)
+impl Log {
+    /// The file of this program.
+    ///
+    /// # Errors
+    /// When it is wrong: says line and key.
+    pub fn read() -> Result<Self, ScenarioError> {
+        Document::parse("log.toml", include_str!("../../headlines/log.toml"))?.read_as()
+    }
 }
 
 #[cfg(test)]
 mod tests {
     #[test]
     fn every_entry_says_what_and_why() {
-        for entry in super::entries().unwrap_or_else(|error| panic!("{error}")) {
+        for entry in super::Log::read().unwrap_or_else(|error| panic!("{error}")).entry {
             assert!(!entry.what.is_empty() && !entry.why.is_empty() && !entry.count.is_empty(), "{entry:?}");
         }
     }

@@ -83,7 +83,7 @@ impl Witnesses {
         Ok(())
     }
 
-    /// Adds to every headline what the other simulators say of it: those that ran one of its curves.
+    /// Adds to every headline what the other simulators say of it: those whose runs show a part of it at least.
     ///
     /// # Errors
     /// When a scenario is refused.
@@ -97,7 +97,9 @@ impl Witnesses {
                     let curves: BTreeSet<&str> = headline.rules().flat_map(super::rule::Rule::curves).collect();
                     if headline.cannot.is_empty() && curves.intersection(&ran).next().is_some() {
                         let figures = figures(&paper.book, &curves, &mine)?;
-                        judged.testimonies.push(Testimony::new(witness, headline, &figures));
+                        let testimony = Testimony::new(witness, headline, &figures);
+                        let has_seen = testimony.judgement.parts.iter().any(|held| held.worst().is_some());
+                        judged.testimonies.extend(has_seen.then_some(testimony));
                     }
                 }
             }

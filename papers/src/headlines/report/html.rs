@@ -4,7 +4,7 @@ use super::readings::{dependence, explanations, has_any};
 use super::{
     Circumstances, all, counts, drawing, each_part, flips, heard, measured, ours, stand, summary, told, verdict_of,
 };
-use crate::headlines::log::Entry;
+use crate::headlines::log::{Entry, Log};
 use crate::headlines::run::{Judged, Outcome, Outcomes};
 use crate::headlines::verdict::{Held, Verdict};
 use crate::report::escape;
@@ -14,7 +14,7 @@ const STYLE: &str = concat!(include_str!("../../report/page.css"), include_str!(
 
 /// The page.
 #[must_use]
-pub fn page(outcomes: &Outcomes, log: &[Entry], how: &Circumstances) -> String {
+pub fn page(outcomes: &Outcomes, log: &Log, how: &Circumstances) -> String {
     let mut body = format!("<header><h1>The papers' headlines</h1>\n<p>{}</p>\n", escape(&summary(outcomes)));
     body += &board(outcomes);
     body += &format!(
@@ -46,7 +46,7 @@ pub fn page(outcomes: &Outcomes, log: &[Entry], how: &Circumstances) -> String {
         );
     }
     body += "</tbody></table>\n";
-    body += &changes(log);
+    body += &changes(&log.entry);
     if has_any(outcomes) {
         body += &sensitivity(outcomes);
     }
@@ -160,7 +160,7 @@ fn otherwise(paper: &Outcome, judged: &Judged) -> String {
         return String::new();
     }
     let mut text = String::from(
-        "<table><thead><tr><th></th><th>what is set otherwise</th><th>what comes of it</th><th></th></tr></thead><tbody>\n",
+        "<table class=\"otherwise\"><thead><tr><th></th><th>what is set otherwise</th><th>what comes of it</th><th></th></tr></thead><tbody>\n",
     );
     for one in all {
         let verdict = one.judgement.verdict;
@@ -179,11 +179,10 @@ fn otherwise(paper: &Outcome, judged: &Judged) -> String {
 
 fn sensitivity(outcomes: &Outcomes) -> String {
     let mut text = String::from(
-        "<section id=\"readings\"><h2>What verdicts depend on</h2>\n<table><thead><tr><th></th><th>open</th><th>primary</th><th>also</th><th>verdicts that change</th></tr></thead><tbody>\n",
+        "<section id=\"readings\"><h2>What verdicts depend on</h2>\n<table class=\"readings\"><thead><tr><th></th><th>open</th><th>primary</th><th>also</th><th>verdicts that change</th></tr></thead><tbody>\n",
     );
     for cells in dependence(outcomes) {
-        let cells: Vec<String> = cells.iter().map(|cell| format!("<td>{}</td>", escape(cell))).collect();
-        text += &format!("<tr>{}</tr>\n", cells.concat());
+        text += &named_row(["", "open", "primary", "also", "verdicts that change"], cells);
     }
     text + "</tbody></table></section>\n"
 }
@@ -202,14 +201,19 @@ fn rows(all: &[Held], name: &str) -> String {
         .collect()
 }
 
+/// A row whose cells carry their columns' names, for screens too narrow for a table's head.
+fn named_row<const N: usize>(names: [&str; N], cells: [String; N]) -> String {
+    let cell = |(name, cell): (&str, String)| format!("<td data-name=\"{name}\">{}</td>", escape(&cell));
+    format!("<tr>{}</tr>\n", names.into_iter().zip(cells).map(cell).collect::<String>())
+}
+
 fn changes(log: &[Entry]) -> String {
     let mut text = String::from(
-        "<section id=\"log\"><h2>What was changed, and what it did to the count</h2>\n<table><thead><tr><th>change</th><th>why</th><th>in</th><th>count</th></tr></thead><tbody>\n",
+        "<section id=\"log\"><h2>What was changed, and what it did to the count</h2>\n<table class=\"log\"><thead><tr><th>change</th><th>why</th><th>in</th><th>count</th></tr></thead><tbody>\n",
     );
     for entry in log {
-        let cells =
-            [&entry.what, &entry.why, &entry.commit, &entry.count].map(|cell| format!("<td>{}</td>", escape(cell)));
-        text += &format!("<tr>{}</tr>\n", cells.concat());
+        let cells = [&entry.what, &entry.why, &entry.commit, &entry.count].map(String::clone);
+        text += &named_row(["change", "why", "in", "count"], cells);
     }
     text + "</tbody></table></section>\n"
 }

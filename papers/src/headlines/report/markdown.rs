@@ -2,19 +2,23 @@
 
 use super::readings::{dependence, explanations};
 use super::{Circumstances, all, each_part, has_witnesses, heard, ours, summary, told, verdict_of};
-use crate::headlines::log::Entry;
+use crate::headlines::log::Log;
 use crate::headlines::run::Outcomes;
 use crate::headlines::verdict::Verdict;
 
 /// A page of Markdown.
 #[must_use]
-pub fn markdown(outcomes: &Outcomes, log: &[Entry], how: &Circumstances) -> String {
+pub fn markdown(outcomes: &Outcomes, log: &Log, how: &Circumstances) -> String {
     let mut text = String::from("# Reproduction\n\n");
     text += &format!("Written by `{}`; do not edit by hand.\n\n**{}**\n\n", how.command, summary(outcomes));
+    for made in &log.made {
+        text += &format!("- {made}\n");
+    }
+    text += "\n";
     text += "The rules stand in [`papers/headlines/`](../papers/headlines) as data and were fixed before results were seen; one reader \
              holds all of them against the figures ([`papers/src/headlines/`](../papers/src/headlines)). Every point has 10 seeds, one \
              that an interval of 95 % leaves open has 40, but for a quick run. A verdict marked (sim) is of a testbed for which the simulator stands: it says \
-             nothing of the kernel's code. “none” means that something does not happen within the range.\n\n## The board\n\n";
+             nothing of the kernel's code. “none” means that something does not happen within the range. A verdict depends on what its row names: see “What verdicts depend on”.\n\n## The board\n\n";
     text += "| headline | verdict | second witness | the paper | ours, with its interval |\n|---|---|---|---|---|\n";
     for (paper, judged) in all(outcomes) {
         let cells = [
@@ -45,7 +49,7 @@ pub fn markdown(outcomes: &Outcomes, log: &[Entry], how: &Circumstances) -> Stri
         text += &row(&cells);
     }
     text += "\n## What was changed, and what it did to the count\n\n| change | why | in | count |\n|---|---|---|---|\n";
-    for entry in log {
+    for entry in &log.entry {
         text += &format!("| {} | {} | {} | {} |\n", entry.what, entry.why, entry.commit, entry.count);
     }
     text

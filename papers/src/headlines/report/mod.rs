@@ -9,7 +9,6 @@ mod readings;
 use super::book::Book;
 use super::figures::{Figures, Measured};
 use super::formula::Formula;
-use super::reading::Alternative;
 use super::run::{Judged, Outcome, Outcomes, SEEDS};
 use super::verdict::{Held, Stand, Verdict};
 use crate::judge::number;
@@ -102,23 +101,28 @@ fn told(book: &Book, judged: &Judged) -> String {
     for remark in &judgement.remarks {
         text += &format!("; {remark}");
     }
-    let flips: Vec<String> = flips(book, judged)
-        .map(|(other, verdict)| format!("{}: {} ({})", other.open, other.also, verdict.text()))
-        .collect();
+    let told = |verdict: Verdict| {
+        let names: Vec<String> = flips(book, judged)
+            .filter(|(_, found)| *found == verdict)
+            .map(|(number, _)| book.reading(number))
+            .collect();
+        (!names.is_empty()).then(|| format!("{} ({})", names.join(", "), verdict.text()))
+    };
+    let flips: Vec<String> = Verdict::ALL.into_iter().filter_map(told).collect();
     if !flips.is_empty() {
         text += &format!("; depends on {}", flips.join(", "));
     }
     text
 }
 
-/// The readings of what a paper leaves open that change a verdict.
-fn flips<'a>(book: &'a Book, judged: &'a Judged) -> impl Iterator<Item = (&'a Alternative, Verdict)> {
+/// The readings of what a paper leaves open that change a verdict, by their numbers in the book.
+fn flips<'a>(book: &'a Book, judged: &'a Judged) -> impl Iterator<Item = (usize, Verdict)> {
     let verdict = verdict_of(judged);
     judged
         .otherwise
         .iter()
-        .map(|(i, judgement)| (&book.alternatives[*i], judgement.verdict))
-        .filter(move |(other, found)| !other.is_experiment() && Some(*found) != verdict)
+        .map(|(number, judgement)| (*number, judgement.verdict))
+        .filter(move |(number, found)| !book.alternatives[*number].is_experiment() && Some(*found) != verdict)
 }
 
 /// What was measured of a part, with its interval: the x that decides.

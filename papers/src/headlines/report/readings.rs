@@ -65,7 +65,7 @@ fn changes(paper: &Outcome, number: usize, other: &Alternative) -> String {
         return format!("not run{dear}");
     }
     let changed = |judged: &&Judged| {
-        let (_, verdict) = flips(&paper.book, judged).find(|(known, _)| std::ptr::eq(*known, other))?;
+        let (_, verdict) = flips(&paper.book, judged).find(|(known, _)| *known == number)?;
         Some(format!("{}: {}", judged.headline.id, verdict.text()))
     };
     let mut told: Vec<String> = run.iter().filter_map(changed).collect();
