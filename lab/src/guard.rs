@@ -1,5 +1,5 @@
 //! What a scheme needs as children of the lab: `ackgate run` at the receiver, at the senders or at both, or M21TCP-A's switch and
-//! hosts. Started, waited for until they are ready, ended as Ctrl-C would, their summaries read.
+//! hosts. Started, waited for until they are ready, ended as a service manager would, their summaries read.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -251,7 +251,7 @@ impl Guard {
         Ok(first)
     }
 
-    /// Ends it as Ctrl-C would and returns the receiver's summary; those of the switch and the hosts, or of all senders, where there
+    /// Ends it as a service manager would and returns the receiver's summary; those of the switch and the hosts, or of all senders, where there
     /// is none.
     ///
     /// # Errors
@@ -317,13 +317,14 @@ impl Process {
         if let Some(status) = self.child.try_wait().map_err(|e| end(&e))? {
             return Err(GuardError::End(format!("it had ended before ({status}): {}", self.last_words())));
         }
-        self.signal(Signal::SIGINT)?;
+        // Not SIGINT: what a shell runs in the background ignores that, and so does what it starts.
+        self.signal(Signal::SIGTERM)?;
         let summary = self.wait_for("summary");
         let until = Instant::now() + PATIENCE;
         let status = loop {
             match self.child.try_wait().map_err(|e| end(&e))? {
                 Some(status) => break status,
-                None if Instant::now() > until => return Err(GuardError::End("it did not end on SIGINT".into())),
+                None if Instant::now() > until => return Err(GuardError::End("it did not end on SIGTERM".into())),
                 None => std::thread::sleep(Duration::from_millis(2)),
             }
         };

@@ -34,9 +34,9 @@ fn script(folder: &tempfile::TempDir, body: &str) -> GuardConfig {
     }
 }
 
-/// Says that it guards, and its summary when it is interrupted.
+/// Says that it guards, and its summary when it is told to end.
 const GOOD: &str = r#"
-trap 'echo "{\"event\":\"summary\",\"held_max\":7,\"hold_us\":{\"p50\":1,\"p99\":2}}"; exit 0' INT
+trap 'echo "{\"event\":\"summary\",\"held_max\":7,\"hold_us\":{\"p50\":1,\"p99\":2}}"; exit 0' TERM
 echo '{"event":"ready"}'
 while :; do sleep 0.01; done"#;
 
