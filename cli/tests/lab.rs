@@ -235,7 +235,7 @@ fn fake_guard(folder: &Path, work: &str) -> std::path::PathBuf {
     use std::os::unix::fs::PermissionsExt;
     let path = folder.join("guard");
     let script = format!(
-        "#!/bin/sh\n{work}\ntrap 'echo \"{{\\\"event\\\":\\\"summary\\\"}}\"; exit 0' INT\necho '{{\"event\":\"ready\"}}'\n\
+        "#!/bin/sh\n{work}\ntrap 'echo \"{{\\\"event\\\":\\\"summary\\\"}}\"; exit 0' TERM\necho '{{\"event\":\"ready\"}}'\n\
          while :; do sleep 0.01; done\n"
     );
     std::fs::write(&path, script).unwrap();
