@@ -100,7 +100,7 @@ HABITS = {
     "workload.kind": "rounds", "workload.connections": "persistent", "tcp.idle_restart": False, "tcp.validate_window": False,
     "dctcp.ecn_syn": False,
 }
-OWN_HABITS = {"ns2": {"network.framing": "ip", "tcp.delayed_ack": "off", "scheme": "none"}, "ns3": {"network.framing": "ppp"}}
+OWN_HABITS = {"ns2": {"network.framing": "ip", "tcp.delayed_ack": "off", "scheme": "none", "tcp.limited_transmit_resends": True}, "ns3": {"network.framing": "ppp"}}
 SCHEMES = {"none": "newreno", "red": "red", "ecn": "ecn", "dctcp": "dctcp"}
 REQUEST = 100  # bytes, as our simulator's default
 

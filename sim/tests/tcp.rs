@@ -223,6 +223,27 @@ fn limited_transmit_makes_a_third_duplicate_out_of_two() {
 }
 
 #[test]
+fn limited_transmit_as_in_ns_2_sends_again_what_has_arrived() {
+    // Only the third segment arrives, and the repair of the second is lost once more. The copy of the third is then a
+    // duplicate ACK after a timeout, which says nothing of what comes next.
+    for (limited_transmit_resends, resent) in [(false, 3), (true, 5)] {
+        let settings = Tcp { limited_transmit: true, limited_transmit_resends, ..tcp(6) };
+        let mut count = 0;
+        let fate = move |sent: &Sent| {
+            if sent.from != 0 || sent.packet.payload == 0 {
+                return Fate::Arrives;
+            }
+            count += 1;
+            if [1, 2, 4, 5, 6, 8].contains(&count) { Fate::Lost } else { Fate::Arrives }
+        };
+        let pair = Pair::send(settings, 6, fate).run(Ps::millis(5_000));
+        assert_eq!(pair.readable, 6 * MSS);
+        let before = pair.data().filter(|sent| sent.at < pair.timeouts[1]).count() - 6;
+        assert_eq!(before, resent, "sends again {limited_transmit_resends}");
+    }
+}
+
+#[test]
 fn newreno_mends_one_hole_per_round_trip_and_sack_all_in_one() {
     let finish = |sack| {
         let settings = Tcp { sack, ..tcp(20) };

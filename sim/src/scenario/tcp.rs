@@ -61,6 +61,9 @@ pub struct Tcp {
     pub dsack: bool,
     /// Limited Transmit (RFC 3042).
     pub limited_transmit: bool,
+    /// Whether that goes on after a timeout, where the next segment has been sent before: so in ns-2 (`send_one`), which
+    /// sends much again that has arrived. RFC 3042 is about new data.
+    pub limited_transmit_resends: bool,
     /// Forward acknowledgement (Mathis and Mahdavi, SIGCOMM 1996) with rate halving, as Linux had it until 3.1: what is more
     /// than three segments below the highest that has arrived is lost, and so is a retransmission behind which new data
     /// has arrived; every second ACK of a recovery takes a segment off the window, which never stays more than one above
@@ -135,6 +138,7 @@ impl Default for Tcp {
             sack: false,
             dsack: false,
             limited_transmit: false,
+            limited_transmit_resends: false,
             fack: false,
             rack: false,
             probe_ack_delay: None,

@@ -34,6 +34,8 @@ pub struct TcpConfig {
     pub dsack: bool,
     /// RFC 3042.
     pub limited_transmit: bool,
+    /// Whether that sends again after a timeout.
+    pub limited_transmit_resends: bool,
     /// How SACK tells of losses.
     pub losses: Losses,
     /// TLP.max_ack_delay of RFC 8985 §7.2.
@@ -135,6 +137,7 @@ impl TcpConfig {
             sack: tcp.sack,
             dsack: tcp.dsack,
             limited_transmit: tcp.limited_transmit,
+            limited_transmit_resends: tcp.limited_transmit_resends,
             losses: match (tcp.rack, tcp.fack) {
                 (true, _) => Losses::Rack,
                 (_, true) => Losses::Fack,

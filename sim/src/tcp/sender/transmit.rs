@@ -48,7 +48,9 @@ impl Sender {
                 return None;
             }
         }
-        let limited_transmit = config.limited_transmit && self.dupacks > 0 && self.phase == Phase::Open;
+        let new_data = self.phase == Phase::Open;
+        let sends_again = self.phase == Phase::Loss && config.limited_transmit_resends;
+        let limited_transmit = config.limited_transmit && self.dupacks > 0 && (new_data || sends_again);
         let mut flight = self.nxt - self.una;
         if flight == 0 {
             if config.idle_restart {
