@@ -34,8 +34,6 @@ pub struct Book {
     pub headlines: Vec<Headline>,
     /// What could have been set otherwise; experiments behind the readings that the paper leaves open.
     pub alternatives: Vec<Alternative>,
-    /// What other simulators were not given to run, and why.
-    pub elsewhere: Vec<String>,
     /// Names of quantities.
     pub define: HashMap<String, Metric>,
     /// The file that all this stands in, and its text.
@@ -47,8 +45,6 @@ pub struct Book {
 #[serde(deny_unknown_fields)]
 struct File {
     paper: Paper,
-    #[serde(default)]
-    elsewhere: Vec<String>,
     define: BTreeMap<String, String>,
     setting: BTreeMap<String, SettingText>,
     headline: Vec<HeadlineText>,
@@ -131,6 +127,8 @@ struct HeadlineText {
     place: String,
     claim: String,
     paper: String,
+    #[serde(default)]
+    elsewhere: String,
     /// What is drawn: `quantity(setting)`.
     #[serde(default)]
     draw: Vec<Drawn>,
@@ -186,6 +184,8 @@ pub struct Headline {
     pub claim: String,
     /// The paper's figures.
     pub paper: String,
+    /// What other simulators were not given to run of it, and why.
+    pub elsewhere: String,
     /// What is drawn.
     pub draw: Vec<Drawn>,
     /// Whether the paper measured it on a testbed, for which the simulator stands.
@@ -230,7 +230,7 @@ impl Book {
     /// When something in it is wrong: says file, line and key.
     pub fn parse(file: &str, text: &str) -> Result<Self, ScenarioError> {
         let document = Document::parse(file, text)?;
-        let File { paper, elsewhere, define, setting, headline, alternative, experiment } = document.read_as()?;
+        let File { paper, define, setting, headline, alternative, experiment } = document.read_as()?;
         let settings = setting.into_iter().map(|(name, text)| {
             let SettingText { title, hosts, x, curves, watch, slow, _scenario: _ } = text;
             Setting { name, title, hosts, x, curves, watch, slow }
@@ -239,8 +239,7 @@ impl Book {
         let (settings, headlines) = (settings.collect(), Vec::new());
         let readings = alternative.len();
         let alternatives = alternative.into_iter().chain(experiment).collect();
-        let mut book =
-            Self { paper, settings, headlines, alternatives, elsewhere, define, document, text: text.to_owned() };
+        let mut book = Self { paper, settings, headlines, alternatives, define, document, text: text.to_owned() };
         for (i, text) in headline.into_iter().enumerate() {
             let key = format!("headline.{i}");
             let headline = book.headline(text);
@@ -304,6 +303,7 @@ impl Book {
             place: text.place,
             claim: text.claim,
             paper: text.paper,
+            elsewhere: text.elsewhere,
             draw: text.draw,
             sim: text.sim,
             left_out: text.left_out,

@@ -30,18 +30,18 @@ pub fn page(outcomes: &Outcomes, log: &Log, how: &Circumstances) -> String {
     body += "<p class=\"faint\">Rules were fixed before results were seen. Every point has 10 seeds, one that an interval of 95 % leaves \
              open has 40, but for a quick run. (sim): the paper measured on a testbed, for which the simulator stands; it says nothing of the kernel's code. \
              “none”: it does not happen within the range.</p></header>\n";
-    body += "<main><table class=\"verdicts\"><thead><tr><th>headline</th><th>the paper</th><th>ours, with its interval</th><th>verdict</th></tr></thead><tbody>\n";
+    body += "<main><table class=\"verdicts\"><thead><tr><th>headline</th><th>the paper</th><th>ours, with its interval</th><th>verdict</th><th>second witness</th></tr></thead><tbody>\n";
     for (paper, judged) in all(outcomes) {
         body += &format!(
             "<tr><td data-name=\"headline\"><a href=\"#{id}\">{id}</a> {}</td><td data-name=\"the paper\">{}</td>\
-             <td data-name=\"ours\">{}</td><td data-name=\"verdict\"><b class=\"{}\">{}</b> {}{}</td></tr>\n",
+             <td data-name=\"ours\">{}</td><td data-name=\"verdict\"><b class=\"{}\">{}</b> {}</td><td data-name=\"second witness\">{}</td></tr>\n",
             escape(&judged.headline.claim),
             escape(&judged.headline.paper),
             ours(judged).iter().map(|line| escape(line)).collect::<Vec<_>>().join("<br>"),
             class(verdict_of(judged)),
             verdict_of(judged).map_or("not run", Verdict::text),
             escape(rest(&told(&paper.book, judged))),
-            if judged.testimonies.is_empty() { String::new() } else { format!("<br>{}", escape(&heard(judged))) },
+            escape(&heard(judged)),
             id = judged.headline.id
         );
     }

@@ -50,6 +50,7 @@ pub fn json(outcomes: &Outcomes, how: &Circumstances) -> String {
                 "cannot": judged.headline.cannot,
                 "note": judged.headline.note,
                 "otherwise": otherwise,
+                "elsewhere": judged.headline.elsewhere,
                 "witnesses": judged.testimonies.iter().map(testimony).collect::<Vec<_>>(),
                 "settings": settings,
             })

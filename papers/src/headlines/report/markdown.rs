@@ -60,7 +60,7 @@ fn witnesses(outcomes: &Outcomes) -> String {
     let mut text = String::from("\n## The second witness\n\n");
     text += "The papers' simulators, ns-2 and ns-3, at the same settings, judged by the same rules (`bench/peers/run witness`). ";
     text += "Neither has PAC, ICTCP, M21TCP-A, HWatch or the papers' kernels: only baselines can be run there. ";
-    text += "How they differ from ours otherwise stands in [validation.md](validation.md).\n\n";
+    text += "Why there are no more stands on the board; how they differ from ours otherwise, in [validation.md](validation.md).\n\n";
     if has_witnesses(outcomes) {
         text +=
             "| headline | simulator | verdict | its figures, with intervals | not run there |\n|---|---|---|---|---|\n";
@@ -72,13 +72,6 @@ fn witnesses(outcomes: &Outcomes) -> String {
             let (verdict, found) = (one.judgement.verdict.text(), each_part(&one.judgement.parts).join("; "));
             text += &row(&[&judged.headline.id, &one.witness, verdict, &found, &one.lacks.join("; ")]);
         }
-    }
-    let reasons: Vec<&String> = outcomes.papers.iter().flat_map(|paper| &paper.book.elsewhere).collect();
-    if !reasons.is_empty() {
-        text += "\nWhat was not run there, and why:\n\n";
-    }
-    for reason in reasons {
-        text += &format!("- {reason}\n");
     }
     text
 }

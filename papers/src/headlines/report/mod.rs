@@ -73,11 +73,15 @@ fn has_witnesses(outcomes: &Outcomes) -> bool {
     all(outcomes).any(|(_, judged)| !judged.testimonies.is_empty())
 }
 
-/// The verdicts of other simulators' runs.
+/// The verdicts of other simulators' runs, and why there are no more.
 fn heard(judged: &Judged) -> String {
     let told = |verdict: Verdict, witness: &str| format!("{witness}: {}", verdict.text());
-    let all = judged.testimonies.iter().map(|one| told(one.judgement.verdict, &one.witness));
-    all.collect::<Vec<_>>().join("; ")
+    let mut all: Vec<String> = judged.testimonies.iter().map(|one| told(one.judgement.verdict, &one.witness)).collect();
+    all.extend((!judged.headline.elsewhere.is_empty()).then(|| judged.headline.elsewhere.clone()));
+    if all.is_empty() {
+        return "not run".into();
+    }
+    all.join("; ")
 }
 
 fn all(outcomes: &Outcomes) -> impl Iterator<Item = (&Outcome, &Judged)> {
