@@ -25,23 +25,23 @@ const MEASURE_S: f64 = 10.0;
 pub(crate) enum Engine {
     /// Slurm, as a job array.
     Slurm,
-    /// Any scheduler with job arrays: the folder is made, nothing is submitted.
+    /// Any other scheduler with job arrays: only prepare the folder, submit nothing.
     Array,
 }
 
 /// How work is handed to an engine.
 #[derive(Args)]
 pub(crate) struct Submit {
-    /// Folder for the tasks and their rows, on a file system that all nodes have.
+    /// Folder for the tasks and their results, on a file system that all nodes share.
     #[arg(long, value_name = "DIR", requires = "on")]
     dir: Option<PathBuf>,
-    /// Tasks at most; 0 for what suits the work, 1000 at most. There are never more than the longest run allows.
+    /// Maximum number of tasks; 0: chosen by the expected run time, up to 1000. The longest run also bounds it.
     #[arg(long, value_name = "N", default_value_t = 0, requires = "on")]
     tasks: usize,
-    /// An option for sbatch, such as --sbatch=--partition=short; repeat for several.
+    /// An option of sbatch, such as --sbatch=--partition=short. May be repeated.
     #[arg(long, value_name = "OPTION", allow_hyphen_values = true, requires = "on")]
     sbatch: Vec<String>,
-    /// Submit nothing: print the script, which stays in DIR to be changed and submitted by hand.
+    /// Do not submit: print the job script. It stays in DIR, to be edited and submitted by hand.
     #[arg(long, requires = "on")]
     print: bool,
 }
@@ -83,31 +83,31 @@ impl<N: Args, C: Args> FromArgMatches for Either<N, C> {
 /// What to do with work that was cut into tasks.
 #[derive(Subcommand)]
 pub(crate) enum Command<C: Args> {
-    /// Run one task: what a job array's script calls.
+    /// Run one task; called by the script of the job array.
     Task(Task),
-    /// Tell how far the tasks are.
+    /// Show the progress of the tasks.
     Status(Look),
-    /// Submit again what failed or was pre-empted, and nothing else; without Slurm, list these tasks.
+    /// Resubmit only the tasks that failed or were preempted; without Slurm, list them.
     Missing(Missing),
-    /// Put the rows of all tasks together: the bytes that one process would have written.
+    /// Merge the results of all tasks; the output is identical to that of a single process.
     Collect(C),
 }
 
 #[derive(Args)]
 pub(crate) struct Task {
-    /// The tasks' folder.
+    /// Folder of the tasks (--dir when they were submitted).
     dir: PathBuf,
-    /// Which task, from 1. Default: the number that the scheduler gives in the environment.
+    /// Number of the task, from 1. Default: the job array's index, from the environment.
     #[arg(long, value_name = "K")]
     task: Option<usize>,
-    /// Threads to run on; 0 for one on each core.
+    /// Number of threads; 0: one per core.
     #[arg(long, value_name = "N", default_value_t = 1)]
     threads: usize,
 }
 
 #[derive(Args)]
 pub(crate) struct Look {
-    /// The tasks' folder.
+    /// Folder of the tasks (--dir when they were submitted).
     dir: PathBuf,
     /// Print one JSON object instead of a table.
     #[arg(long)]
@@ -116,9 +116,9 @@ pub(crate) struct Look {
 
 #[derive(Args)]
 pub(crate) struct Missing {
-    /// The tasks' folder.
+    /// Folder of the tasks (--dir when they were submitted).
     dir: PathBuf,
-    /// Submit nothing: print the command.
+    /// Do not submit: print the command.
     #[arg(long)]
     print: bool,
 }

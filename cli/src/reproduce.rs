@@ -32,52 +32,52 @@ pub(crate) type Arguments = Either<New, Collect>;
 /// Which experiments, and where their results go.
 #[derive(Args)]
 pub(crate) struct New {
-    /// Experiments by name, such as PAC-F13; --list shows them. With --headlines, headlines such as PAC-H7.
+    /// Experiments such as PAC-F13 (--list shows them); with --headlines, headline claims such as PAC-H7.
     #[arg(value_name = "ID", conflicts_with_all = ["all", "file"])]
     ids: Vec<String>,
-    /// The papers' 48 headline claims, judged with ten seeds and intervals. What is complete in DIR is not run again.
+    /// Judge the papers' 48 headline claims, each with ten seeds and confidence intervals. Runs that DIR already has are reused.
     #[arg(long, conflicts_with_all = ["all", "file", "list"])]
     headlines: bool,
-    /// With --headlines, judges again under each other reading of what the papers leave open. Takes hours.
+    /// With --headlines: also judge under alternative interpretations of what the papers leave open. Takes hours.
     #[arg(long, requires = "headlines", conflicts_with = "quick")]
     alternatives: bool,
-    /// With --headlines, runs what shows why headlines did not come out: the experiments of the named ones, or all.
+    /// With --headlines: also run the experiments that explain why claims were not reproduced (those of the named claims, or all).
     #[arg(long, requires = "headlines", conflicts_with = "quick")]
     experiments: bool,
-    /// With --headlines, one of the alternatives or experiments by its name in the report's tables, such as M21/6.
-    /// Several are separated by commas.
+    /// With --headlines: only the named alternatives or experiments, as the report's tables call them, such as M21/6.
+    /// Separate several by commas.
     #[arg(long, value_name = "NAME", value_delimiter = ',', requires = "headlines", conflicts_with = "quick")]
     reading: Vec<String>,
-    /// With --headlines, runs nothing: judges what DIR has. What was not run has no verdict.
+    /// With --headlines: run nothing, only judge the runs that DIR has. Claims without complete runs get no verdict.
     #[arg(long, requires = "headlines", conflicts_with_all = ["quick", "on"])]
     judge: bool,
-    /// With --headlines, judges another simulator's runs, too: a file that `bench/peers/run witness` has written.
+    /// With --headlines: also judge the runs of another simulator, from a file written by `bench/peers/run witness`.
     #[arg(long, value_name = "FILE", requires = "headlines", conflicts_with = "on")]
     witness: Option<PathBuf>,
-    /// All experiments. What is complete in DIR is not run again.
+    /// Run all experiments. Runs that DIR already has are reused.
     #[arg(long)]
     all: bool,
-    /// An experiment in a file of your own.
+    /// Run an experiment of your own from this file.
     #[arg(long, value_name = "FILE", conflicts_with = "all")]
     file: Option<PathBuf>,
-    /// Fewer seeds and points: ten minutes on two cores at most. With --headlines, no verdicts that take long, and no
-    /// further seeds.
+    /// Fewer seeds and points: at most ten minutes on two cores. With --headlines: skip the slow claims, and never add
+    /// seeds.
     #[arg(long)]
     quick: bool,
     /// Folder for figures (SVG), numbers (CSV), report.html and results.json.
     #[arg(long, value_name = "DIR", required_unless_present_any = ["list", "on"])]
     #[arg(required_if_eq("headlines", "true"))]
     out: Option<PathBuf>,
-    /// Runs at the same time; 0 for one on each core. With --on, of each task; 0 for one.
+    /// Number of parallel runs; 0: one per core. With --on: parallel runs per task; 0: one.
     #[arg(long, value_name = "N", default_value_t = 0)]
     jobs: usize,
-    /// Write the outcome as a Markdown page too.
+    /// Also write the results as a Markdown page.
     #[arg(long, value_name = "FILE")]
     markdown: Option<PathBuf>,
-    /// List the experiments.
+    /// Only list the experiments.
     #[arg(long)]
     list: bool,
-    /// Do not run them here: cut them into tasks and submit these. `collect` makes the files and the report.
+    /// Do not run in this process: split the work into tasks for a cluster and submit them. `collect` then writes the report.
     #[arg(long, value_name = "ENGINE", requires = "dir", conflicts_with_all = ["markdown", "list"])]
     on: Option<Engine>,
     #[command(flatten)]
@@ -86,12 +86,12 @@ pub(crate) struct New {
 
 #[derive(Args)]
 pub(crate) struct Collect {
-    /// The tasks' folder.
+    /// Folder of the tasks (--dir when they were submitted).
     dir: PathBuf,
     /// Folder for figures (SVG), numbers (CSV), report.html and results.json.
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
-    /// Write the outcome as a Markdown page too.
+    /// Also write the results as a Markdown page.
     #[arg(long, value_name = "FILE")]
     markdown: Option<PathBuf>,
 }

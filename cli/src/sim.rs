@@ -26,11 +26,11 @@ use crate::table::{print, print_json};
 /// What to simulate.
 #[derive(Subcommand)]
 pub(crate) enum Command {
-    /// Run one scenario and show the results.
+    /// Run one scenario and print its results.
     Run(Run),
-    /// Run every combination of varied keys, in parallel, one CSV row each.
+    /// Run all combinations of the varied parameters in parallel; one row each.
     Sweep(sweep::Sweep),
-    /// List the keys that a scenario may have, what each takes, and in what range.
+    /// List all parameters (keys) of a scenario with their type and range.
     Keys,
 }
 
@@ -40,9 +40,9 @@ const ROW_GROUP: usize = 1 << 18;
 /// Which scenario, and what to change in it.
 #[derive(Args)]
 struct Source {
-    /// The scenario's file; scenarios/ has examples.
+    /// Scenario file (TOML); examples are in scenarios/.
     scenario: PathBuf,
-    /// Change a key, such as senders=64 or tcp.rto_min=10ms; `ackgate sim keys` lists them.
+    /// Set a parameter, such as senders=64 or tcp.rto_min=10ms; `ackgate sim keys` lists them. May be repeated.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     changes: Vec<String>,
 }
@@ -57,22 +57,22 @@ pub(crate) struct Run {
     /// Print a CSV header and row instead of a table.
     #[arg(long)]
     csv: bool,
-    /// Write a capture that Wireshark opens (pcapng).
+    /// Write a packet capture in pcapng format, for Wireshark.
     #[arg(long, value_name = "FILE")]
     pcap: Option<PathBuf>,
-    /// Where to capture: receiver, bottleneck, all, or the name of an interface.
+    /// Capture point: receiver, bottleneck, all, or the name of an interface.
     #[arg(long, value_name = "WHERE", default_value = "receiver", requires = "pcap")]
     pcap_at: String,
-    /// Bytes to keep of each captured frame; 96 keeps all headers.
+    /// Snapshot length: bytes to keep of each captured frame; 96 keeps all headers.
     #[arg(long, value_name = "BYTES", default_value_t = 65_535, requires = "pcap", value_parser = clap::value_parser!(u32).range(14..=65_535))]
     pcap_snap: u32,
-    /// Draw the course of the run: queue, delivery, bytes in flight, held ACKs (SVG).
+    /// Plot queue, goodput, bytes in flight and held ACKs over time (SVG).
     #[arg(long, value_name = "FILE")]
     plot: Option<PathBuf>,
-    /// Write the course of the run as numbers (CSV, or Parquet when the name ends so).
+    /// Write the same time series as CSV, or as Parquet if the name ends in .parquet.
     #[arg(long, value_name = "FILE")]
     series: Option<PathBuf>,
-    /// Write each flow: when it began, whose it was, its size, how long it took (CSV, or Parquet).
+    /// Write one row per flow: start time, connection, size, completion time (CSV, or Parquet if the name ends in .parquet).
     #[arg(long, value_name = "FILE")]
     flows: Option<PathBuf>,
 }

@@ -15,13 +15,13 @@ use crate::units::parse_time;
 /// Its arguments.
 #[derive(Args)]
 pub(crate) struct Ablation {
-    /// Numbers of connections; every point is run with each.
+    /// Numbers of connections; each point runs with each number.
     #[arg(long, short = 'n', value_delimiter = ',', default_values_t = [64, 200])]
     connections: Vec<usize>,
     /// Measured rounds of each run.
     #[arg(long, default_value_t = 6)]
     rounds: u32,
-    /// Longest time for one run.
+    /// Time limit of a run.
     #[arg(long, value_name = "TIME", default_value = "8s", value_parser = parse_time)]
     limit: Duration,
     /// Only these points: base, fresh, push, reno, bbr, dctcp, iw2, 16KB, 256KB, 1MB.

@@ -25,23 +25,23 @@ pub(crate) struct Faults {
     /// Guards to try.
     #[arg(long, value_name = "GUARD", value_parser = PossibleValuesParser::new(guards()), value_delimiter = ',', default_value = "credit")]
     guard: Vec<String>,
-    /// The part of a guard that the fault affects. Default: each part by itself, then all at once.
+    /// The part of the guard that the fault affects. Default: each part alone, then all at once.
     #[arg(long, value_name = "PLACE", value_enum)]
     at: Option<At>,
-    /// List the faults only.
+    /// Only list the faults.
     #[arg(long)]
     list: bool,
     /// Print one JSON object instead of a table.
     #[arg(long)]
     json: bool,
-    /// Also step the wall clock of this whole host by an hour, ahead and behind, for a second each; it is restored by the same
-    /// steps, also after Ctrl-C, but not after kill -9. Best in a virtual machine.
+    /// Allow `clock`: it sets the wall clock of this whole host an hour forward for a second, then an hour back, and then
+    /// restores it (also after Ctrl-C, not after kill -9). Best in a virtual machine.
     #[arg(long)]
     step_clock: bool,
-    /// Also suspend this whole host to memory for up to 15 s; its real-time clock wakes it. Best in a virtual machine.
+    /// Allow `suspend`: it suspends this whole host to RAM for up to 15 s; the real-time clock wakes it. Best in a virtual machine.
     #[arg(long)]
     suspend: bool,
-    /// Rate of the port.
+    /// Rate of the switch port towards the receiver.
     #[arg(long, value_name = "RATE", value_parser = parse_rate, default_value = "500mbit")]
     rate: u64,
     /// Another program than this one to guard with; it is called as `ackgate run` is.
@@ -52,13 +52,13 @@ pub(crate) struct Faults {
 /// A place where a part of a guard runs.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum At {
-    /// At the receiver.
+    /// The part at the receiver.
     Receiver,
-    /// At every sender host: hwatch and rto.
+    /// The parts at all sender hosts (hwatch, rto).
     Senders,
-    /// At the switch: m21.
+    /// The part at the switch (m21).
     Switch,
-    /// The process for all hosts' TCP: m21.
+    /// The process that serves all hosts' TCP (m21).
     Hosts,
 }
 

@@ -17,16 +17,16 @@ const BUSY: f64 = 0.2;
 /// Its arguments.
 #[derive(Args)]
 pub(crate) struct Harm {
-    /// Guards to compare with no guard.
+    /// Guards to compare with the unguarded network.
     #[arg(long, value_parser = guard(), value_delimiter = ',', default_value = "credit,credit-auto,pac,pac-published")]
     guard: Vec<Kind>,
-    /// Pairs of each row, guarded and unguarded. A row whose pairs disagree gets up to three times as many.
+    /// Pairs of runs (guarded, unguarded) for each row. If the pairs of a row disagree, up to three times as many are run.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
     pairs: u32,
     /// Rows to measure, by name or prefix. Default: all.
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     row: Vec<String>,
-    /// List the rows only.
+    /// Only list the rows.
     #[arg(long)]
     list: bool,
     /// Print one JSON object instead of a table.

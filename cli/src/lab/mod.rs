@@ -35,35 +35,35 @@ const UNLIMITED_RATE: u64 = 100_000_000_000;
 /// What to do with the lab.
 #[derive(Subcommand)]
 pub(crate) enum Command {
-    /// Builds the testbed, runs synchronised rounds, reports, and removes it.
+    /// Builds a testbed, measures incast in synchronised rounds, reports, and removes the testbed.
     Incast(Box<Incast>),
-    /// Measures what a guard costs: the same load with and without it in turn, compared pair by pair.
+    /// Measures the cost of a guard: alternates runs with and without it, and compares each pair.
     Pairs(Box<pairs::Pairs>),
-    /// Measures which part of a guard does what: every guard at a base point, and with one factor changed at a time.
+    /// Measures the effect of each part of a guard: all guards at a base point, then with one factor changed at a time.
     Ablation(Box<ablation::Ablation>),
-    /// Measures how long small requests take beside bulk transfers, guard by guard.
+    /// Measures the response time of small requests that compete with bulk transfers, for each guard.
     Mouse(Box<mouse::Mouse>),
-    /// Looks for harm: cases that a guard must not make worse, measured with and without it, with a verdict for each.
+    /// Checks that guards do no harm: measures many kinds of traffic with and without each guard, with a verdict for each.
     Harm(Box<harm::Harm>),
-    /// Kills, stops or starves a guard under load, or removes its device: what connections lose, and how long they pause.
+    /// Injects faults under load (kills or stops the guard, removes its device, ...) and reports lost data and pauses.
     Faults(Box<faults::Faults>),
-    /// Runs a guard under mixed load for half an hour: is its memory constant, is nothing leaked, are its counters consistent?
+    /// Runs a guard under mixed load for half an hour and checks for leaks, memory growth and inconsistent counters.
     Soak(Box<soak::Soak>),
-    /// Measures responses of a real web server (nginx) on persistent connections, scheme by scheme.
+    /// Measures response times of a real web server (nginx) on persistent connections, for each scheme.
     Web(Box<web::Web>),
-    /// Reproduces the papers' figures on this kernel, beside the simulator, and compares them with the papers' claims.
+    /// Reproduces the papers' figures on this kernel and in the simulator, and compares both with the papers' claims.
     Reproduce(Box<reproduce::Reproduce>),
-    /// Builds a testbed and leaves it running, for experiments by hand.
+    /// Builds a testbed and keeps it, for manual experiments.
     Up(Up),
     /// Removes a testbed that `up` built.
     Down {
-        /// Its name.
+        /// Name of the testbed.
         #[arg(default_value = "up")]
         name: String,
     },
-    /// Shows the running testbeds, and how to enter them.
+    /// Lists the running testbeds and the commands to enter them.
     Show,
-    /// Removes what a crash left behind.
+    /// Removes namespaces and files that a crashed lab left behind.
     Clean {
         /// Also remove testbeds that `up` built.
         #[arg(long)]
@@ -75,10 +75,10 @@ pub(crate) enum Command {
 pub(crate) struct Incast {
     #[command(flatten)]
     measurement: Measurement,
-    /// With `--topology core` or `leaf-spine`: a long flow of this rate to the host beside the receiver (750mbit at 1gbit in PAC Fig. 9).
+    /// With `--topology core` or `leaf-spine`: a long flow of this rate to a second receiving host (PAC Fig. 9: 750mbit of 1gbit).
     #[arg(long, value_name = "RATE", value_parser = parse_rate)]
     background: Option<u64>,
-    /// Do not measure the uncongested goodput first.
+    /// Skip the measurement of the maximum goodput (without congestion) that precedes the rounds.
     #[arg(long)]
     no_ceiling: bool,
 }
@@ -92,10 +92,10 @@ struct Measurement {
     network: Network,
     #[command(flatten)]
     guarding: Guarding,
-    /// Clamp segments to this size (MSS, bytes).
+    /// Maximum segment size (MSS) in bytes.
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(88..=1460))]
     mss: Option<u32>,
-    /// Over IPv6.
+    /// Use IPv6.
     #[arg(long)]
     ipv6: bool,
     /// Print one JSON object instead of a table.
@@ -147,7 +147,7 @@ pub(crate) struct Up {
 /// The testbed.
 #[derive(Args)]
 pub(crate) struct Network {
-    /// Sender namespaces; the connections are distributed over them. Default: 8, or as many as --rtt names.
+    /// Number of sender hosts (namespaces), over which the connections are distributed. Default: 8, or as many as --rtt names.
     #[arg(long)]
     hosts: Option<usize>,
     /// Base round-trip time of all sender hosts, or of groups of them: `20ms`, or `9@0ms,3@20ms` for nine near hosts and
@@ -157,32 +157,32 @@ pub(crate) struct Network {
     /// Where the bottleneck is.
     #[arg(long, value_enum, default_value_t = Topology::Edge)]
     topology: Topology,
-    /// With `--topology leaf-spine`: racks of senders.
+    /// With `--topology leaf-spine`: number of sender racks.
     #[arg(long, value_name = "COUNT", default_value_t = 3)]
     racks: usize,
-    /// Rate of the switch port towards the receiver; `auto`: the highest of 1gbit, 500 and 200mbit that this machine
-    /// carries easily; `none`: as fast as the machine forwards (guards are told 100gbit).
+    /// Rate of the switch port towards the receiver; `auto`: the highest of 1gbit, 500mbit and 200mbit that this machine
+    /// sustains with spare CPU time; `none`: unlimited (guards are configured for 100gbit).
     #[arg(long, default_value = "1gbit", value_parser = RateArgument::parse)]
     rate: RateArgument,
     /// Buffer of that port.
     #[arg(long, value_name = "SIZE", default_value = "96KB", value_parser = parse_bytes)]
     buffer: u64,
-    /// Bytes that the port may send at once after a pause; adds to the buffer. Smaller is more realistic, if the timers keep up.
+    /// Burst of the port's token bucket. It adds to the buffer, so smaller is more realistic, as long as timers are precise enough.
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     burst: Option<u64>,
-    /// TSO, GSO and GRO of all devices.
+    /// TSO, GSO and GRO on all interfaces.
     #[arg(long, value_enum, default_value_t = Switch::Off, num_args = 0..=1, default_missing_value = "on")]
     offloads: Switch,
-    /// Minimum of the senders' retransmission timeout (kernel: 200ms).
+    /// Senders' minimum retransmission timeout (kernel default: 200ms).
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     rto_min: Option<Duration>,
-    /// Senders' initial window in segments (kernel: 10).
+    /// Senders' initial congestion window in segments (kernel default: 10).
     #[arg(long, value_name = "SEGMENTS")]
     initial_window: Option<u32>,
-    /// Let the receiver's kernel delay ACKs; the papers switch that off.
+    /// Enable delayed ACKs at the receiver; the papers disable them.
     #[arg(long)]
     delayed_ack: bool,
-    /// Negotiate ECN, and mark at the port. Implied by `--cc dctcp`.
+    /// Use ECN: hosts negotiate it, and the port marks. Implied by `--cc dctcp`.
     #[arg(long)]
     ecn: bool,
     /// Queue length above which the port marks. Default: 30KB, or a third of a smaller buffer. Implies --ecn.
@@ -192,7 +192,7 @@ pub(crate) struct Network {
 
 #[derive(Args)]
 pub(crate) struct Guarding {
-    /// Guard the receiver; hwatch and m21 also run on every sender host, rto only there.
+    /// Guard to run at the receiver; hwatch and m21 also run on every sender host, rto runs only there.
     #[arg(long, value_name = "GUARD", value_parser = guard(), default_value = "none")]
     guard: String,
     /// Maximum time that the guard may hold an ACK.
@@ -201,7 +201,7 @@ pub(crate) struct Guarding {
     /// Another program than this one to guard with; it is called as `ackgate run` is.
     #[arg(long, value_name = "PROGRAM", hide = true)]
     guard_program: Option<PathBuf>,
-    /// Further arguments for the guard, after `--`.
+    /// Additional arguments of `ackgate run`, after `--`.
     #[arg(last = true, value_name = "GUARD_ARGUMENTS")]
     guard_arguments: Vec<String>,
 }
@@ -223,7 +223,7 @@ fn guards() -> impl Iterator<Item = PossibleValue> {
 enum Switch {
     /// On.
     On,
-    /// Off: frames of 1514 bytes cross the network, as on a wire.
+    /// Off: frames of at most 1514 bytes, as on a physical network.
     Off,
 }
 
@@ -232,9 +232,9 @@ enum Switch {
 enum Topology {
     /// The switch port towards the receiver (PAC Fig. 5).
     Edge,
-    /// The link to a second switch, which a host beside the receiver shares (PAC Fig. 6).
+    /// The link between two switches, shared with a second receiving host (PAC Fig. 6).
     Core,
-    /// A spine's link to the receiver's leaf, with the senders in racks of their own (HWatch, Section VI).
+    /// The link from a spine to the receiver's leaf switch, with the senders in other racks (HWatch, Section VI).
     LeafSpine,
 }
 

@@ -17,13 +17,13 @@ use crate::units::{parse_bytes, parse_time};
 /// Its arguments.
 #[derive(Args)]
 pub(crate) struct Mouse {
-    /// Bulk connections.
+    /// Number of bulk connections.
     #[arg(long, short = 'n', default_value_t = 100)]
     connections: usize,
-    /// Bytes of each of them in each round.
+    /// Bytes per bulk connection and round.
     #[arg(long, value_name = "SIZE", default_value = "256KB", value_parser = parse_bytes)]
     bytes: u64,
-    /// Bytes of each answer to the mouse.
+    /// Bytes of each response to a small request.
     #[arg(long, value_name = "SIZE", default_value = "1KB", value_parser = parse_bytes)]
     answer: u64,
     /// Congestion control of all senders.
@@ -32,7 +32,7 @@ pub(crate) struct Mouse {
     /// Guards to compare.
     #[arg(long, value_name = "GUARD", value_parser = guard(), value_delimiter = ',', default_value = "none,pac,credit")]
     guard: Vec<String>,
-    /// Time of each run.
+    /// Duration of each run.
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_time)]
     time: Duration,
     #[command(flatten)]

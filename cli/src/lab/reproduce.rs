@@ -21,22 +21,22 @@ use crate::units::parse_rate;
 /// Its arguments.
 #[derive(Args)]
 pub(crate) struct Reproduce {
-    /// Experiments by name, such as PAC-F7, or headlines, such as PAC-H9; --list shows them. All unless given.
+    /// Experiments such as PAC-F7, or headline claims such as PAC-H9; --list shows them. Default: all.
     #[arg(value_name = "ID")]
     ids: Vec<String>,
-    /// Few points and rounds: under three minutes. HWatch's testbed is left out, unless it is named.
+    /// Fewer points and rounds: under three minutes. Skips HWatch's testbed unless it is named.
     #[arg(long)]
     quick: bool,
-    /// Rate of the link that stands for the papers'; what lies between them is the factor of the slow motion.
+    /// Rate of the bottleneck. All times of the experiment are scaled by the ratio of the paper's rate to this rate.
     #[arg(long, value_name = "RATE", default_value = "200mbit", value_parser = parse_rate)]
     rate: u64,
-    /// Leave the simulator out.
+    /// Do not run the simulator for comparison.
     #[arg(long)]
     no_simulator: bool,
-    /// Folder for kernel.md and kernel.json; after Ctrl-C they tell of what was complete by then.
+    /// Folder for kernel.md and kernel.json. After Ctrl-C they contain the experiments completed so far.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// List the experiments, and run none.
+    /// Only list the experiments.
     #[arg(long)]
     list: bool,
     /// Print one JSON object instead of a table.

@@ -18,13 +18,13 @@ use crate::units::parse_time;
 /// Its arguments.
 #[derive(Args)]
 pub(crate) struct Soak {
-    /// How long the load lasts.
+    /// Duration of the load.
     #[arg(long, default_value = "30m", value_parser = parse_minutes)]
     time: Duration,
     /// Interval at which the guard is checked.
     #[arg(long, default_value = "5s", value_parser = parse_time)]
     every: Duration,
-    /// The guard; must be one on the fast path.
+    /// The guard; it must run on the fast path (BPF).
     #[arg(long, value_name = "GUARD", value_parser = PossibleValuesParser::new(run::guards()), default_value = "credit")]
     guard: String,
     /// Print one JSON object instead of a table.

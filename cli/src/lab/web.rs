@@ -21,25 +21,25 @@ const DCTCP: &str = ackgate_lab::dctcp::NAME;
 /// Its arguments.
 #[derive(Args)]
 pub(crate) struct Web {
-    /// Numbers of kept connections.
+    /// Numbers of persistent connections.
     #[arg(long, short = 'n', value_delimiter = ',', default_values_t = [16, 64, 200])]
     connections: Vec<usize>,
-    /// Bytes of each answer.
+    /// Bytes of each response.
     #[arg(long, value_name = "SIZE", default_value = "64KB", value_parser = parse_bytes)]
     bytes: u64,
-    /// Measured rounds of each run.
+    /// Measured rounds per run.
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
-    /// Runs of each scheme; they take turns, and medians are shown.
+    /// Runs per scheme. The schemes alternate; the table shows medians.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
     runs: u32,
-    /// Schemes to compare: guards, and dctcp at the servers.
+    /// Schemes to compare: guards, or dctcp (at the servers, without a guard).
     #[arg(long, value_name = "SCHEME", value_parser = scheme(), value_delimiter = ',', default_value = "none,credit,pac,ictcp,hwatch,rto,m21,dctcp")]
     scheme: Vec<String>,
-    /// Congestion control of the servers, but for dctcp.
+    /// Congestion control of the servers, except with scheme dctcp.
     #[arg(long, default_value = "cubic")]
     cc: String,
-    /// Longest time of a run.
+    /// Time limit of a run.
     #[arg(long, value_name = "TIME", default_value = "20s", value_parser = parse_time)]
     limit: Duration,
     #[command(flatten)]

@@ -27,28 +27,29 @@ pub(crate) type Sweep = Either<New, Collect>;
 pub(crate) struct New {
     #[command(flatten)]
     source: Source,
-    /// Vary a key: values with commas between, 4..256 (doubling), 10..100:10 (in steps). The first varies slowest.
+    /// Vary a parameter over a list (1,2,4), a doubling range (4..256) or a stepped range (10..100:10). May be repeated;
+    /// the first one varies slowest.
     #[arg(long, value_name = "KEY=LIST", required = true)]
     vary: Vec<String>,
-    /// Run each combination with so many seeds, counted up from the scenario's.
+    /// Number of seeds per combination, counted up from the scenario's seed.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seeds: u32,
-    /// Keep the rows in this file: CSV, where those that it has already are not run again, or Parquet when the name
-    /// ends so.
+    /// Write the rows to this file: CSV, or Parquet if the name ends in .parquet. Rows that a CSV file already contains
+    /// are not run again.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Run only part K of N. Parts put end to end, in order, are the whole sweep.
+    /// Run only part K of N. The outputs of all parts, concatenated in order, equal that of the whole sweep.
     #[arg(long, value_name = "K/N", default_value = "1/1")]
     shard: String,
-    /// Threads to run on; 0 for one on each core.
+    /// Number of threads; 0: one per core.
     #[arg(long, visible_alias = "jobs", value_name = "N", default_value_t = 0)]
     threads: usize,
-    /// Add the wall-clock time of each run to the rows: the one figure that differs between equal sweeps.
+    /// Add a column with the wall-clock time of each run. All other columns are identical when a sweep is repeated.
     #[arg(long)]
     wall: bool,
     #[command(flatten)]
     show: Show,
-    /// Do not run it here: cut it into tasks and submit these.
+    /// Do not run the sweep in this process: split it into tasks for a cluster and submit them.
     #[arg(long, value_name = "ENGINE", requires = "dir", conflicts_with_all = ["out", "shard", "wall", "csv", "json", "plot"])]
     on: Option<Engine>,
     #[command(flatten)]
@@ -61,19 +62,19 @@ pub(crate) struct Show {
     /// Print the rows as CSV instead of a table.
     #[arg(long, conflicts_with = "json")]
     csv: bool,
-    /// Print the rows as a JSON array instead, each as `sim run --json` prints one.
+    /// Print the rows as a JSON array of the objects that `sim run --json` prints.
     #[arg(long)]
     json: bool,
-    /// Draw goodput and timeouts over the first varied key that is a quantity (SVG).
+    /// Plot goodput and timeouts over the first varied parameter that is numeric (SVG).
     #[arg(long, value_name = "FILE")]
     plot: Option<PathBuf>,
 }
 
 #[derive(Args)]
 pub(crate) struct Collect {
-    /// The tasks' folder.
+    /// Folder of the tasks (--dir when they were submitted).
     dir: PathBuf,
-    /// Write the rows to this file, which is replaced in one step: CSV, or Parquet when the name ends so.
+    /// Write the rows to this file and replace it atomically: CSV, or Parquet if the name ends in .parquet.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
     #[command(flatten)]
