@@ -99,10 +99,8 @@ fn gate(arguments: &Arguments, policy: gate::Guard, place: impl Fn() -> anyhow::
             false => Some(Guard::start(options)?),
         };
         let Some(mut guard) = started else { break Ok(()) };
-        // The other back-ends make and remove devices, mounts and rules.
-        if matches!(guard.back_end(), "ring" | "none") {
-            privilege::keep_needed().context("could not give up capabilities")?;
-        }
+        // An interface that returns is guarded anew.
+        privilege::keep_needed(*wait && guard.back_end() == "redirect").context("could not give up capabilities")?;
         let publisher = Publisher::start(&guard, place.identity(settings, guard.back_end()), &board)?;
         tell(Told::ready(&place, settings, guard.back_end()));
         let end = attend(&mut guard, &stop, &publisher, &mut tell);

@@ -13,7 +13,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
 use ackgate_linux::doctor::Finding;
-use ackgate_linux::privilege::{NEEDED, USEFUL};
+use ackgate_linux::privilege::{NEEDED, SYS_ADMIN, USEFUL};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use process::{Process, ackgate, incast};
@@ -49,6 +49,12 @@ fn what_makes_no_sense_is_refused_with_the_reason() {
     }
 }
 
+/// Whether this host has what the doctor calls so.
+fn supported(feature: &str) -> bool {
+    let report = ackgate_linux::doctor::examine(None);
+    report.checks.iter().any(|check| check.name == feature && check.finding == Finding::Ok)
+}
+
 /// A guard that has said that it is ready.
 fn start(world: &World, how: &[&str]) -> Process {
     let arguments = [&["run", "--dev", DEVICE, "--buffer", "8000", "--json"], how].concat();
@@ -71,42 +77,129 @@ fn a_device_has_one_guard_and_ctrl_c_ends_it() {
     assert_eq!(world.receiver_state(), before);
 }
 
+/// The capabilities of this process that are in `named`.
+fn capabilities(named: &[(u32, &str)]) -> u64 {
+    let mask = named.iter().fold(0_u64, |mask, (bit, _)| mask | 1 << bit);
+    let own = std::fs::read_to_string("/proc/self/status").unwrap();
+    let own = own.lines().find_map(|line| line.strip_prefix("CapPrm:")).unwrap();
+    mask & u64::from_str_radix(own.trim(), 16).unwrap()
+}
+
+/// The threads of a process with their capabilities, which are all that they can ever get back.
+fn threads(pid: u32) -> Vec<(String, u64)> {
+    let thread = |entry: std::io::Result<std::fs::DirEntry>| {
+        let status = std::fs::read_to_string(entry.unwrap().path().join("status")).unwrap();
+        let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).unwrap().trim();
+        let masks = ["CapEff:", "CapPrm:", "CapInh:"].map(|name| u64::from_str_radix(field(name), 16).unwrap());
+        assert_eq!((masks[0], masks[2], field("NoNewPrivs:")), (masks[1], 0, "1"), "{status}");
+        (field("Name:").to_owned(), masks[0])
+    };
+    let mut threads: Vec<_> = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap().map(thread).collect();
+    threads.sort();
+    threads
+}
+
+/// Waits until all threads that answer others have given up everything; then the others' capabilities are these.
+fn assert_capabilities(pid: u32, answering: &[&str], others: &[(&str, u64)]) {
+    let mut seen = threads(pid);
+    for _ in 0..100 {
+        // A thread has its maker's name and capabilities until it begins.
+        if answering.iter().all(|&name| seen.contains(&(name.to_owned(), 0))) {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+        seen = threads(pid);
+    }
+    for &name in answering {
+        assert!(seen.contains(&(name.to_owned(), 0)), "{name} in {seen:?}");
+    }
+    let capable: Vec<_> =
+        seen.iter().filter(|(_, mask)| *mask != 0).map(|(name, mask)| (name.as_str(), *mask)).collect();
+    assert_eq!(capable, others, "{seen:?}");
+}
+
 #[test]
 fn a_guard_gives_up_what_it_does_not_need_and_whoever_answers_others_all() {
     let Some(world) = World::new() else { return };
     world.receiver(|| assert!(Command::new("ip").args(["link", "set", "lo", "up"]).status().unwrap().success()));
-    let run = start(&world, &["--metrics"]);
-    let used = NEEDED.iter().chain([&USEFUL]).fold(0_u64, |mask, (bit, _)| mask | 1 << bit);
-    let all = std::fs::read_to_string("/proc/self/status").unwrap();
-    let all = all.lines().find_map(|line| line.strip_prefix("CapPrm:")).unwrap();
-    let kept = used & u64::from_str_radix(all.trim(), 16).unwrap();
-    let threads = || -> Vec<(String, u64)> {
-        let folder = std::fs::read_dir(format!("/proc/{}/task", run.child.id())).unwrap();
-        let thread = |entry: std::io::Result<std::fs::DirEntry>| {
-            let status = std::fs::read_to_string(entry.unwrap().path().join("status")).unwrap();
-            let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).unwrap().trim();
-            let masks = ["CapEff:", "CapPrm:", "CapInh:"].map(|name| u64::from_str_radix(field(name), 16).unwrap());
-            assert_eq!((masks[0], masks[2], field("NoNewPrivs:")), (masks[1], 0, "1"), "{status}");
-            (field("Name:").to_owned(), masks[0])
-        };
-        let mut threads: Vec<_> = folder.map(thread).collect();
-        threads.sort();
-        threads
-    };
-    // A thread has its maker's name and capabilities until it begins.
-    let mut seen = threads();
-    for _ in 0..100 {
-        if seen.iter().any(|(name, mask)| name == "ackgate-status" && *mask == 0) {
-            break;
+    let needed = capabilities(&[&NEEDED[..], &[USEFUL]].concat());
+    let and_namespaces = needed | capabilities(&[SYS_ADMIN]);
+    let answering = ["ackgate-metrics", "ackgate-status"];
+    let mut ways: Vec<(&[&str], u64)> = vec![
+        (&["--metrics"], needed),
+        (&["--metrics", "--observe"], needed),
+        (&["--metrics", "--attach", "clsact"], needed),
+        (&["--metrics", "--hold", "redirect"], needed),
+        // An interface that returns needs another namespace.
+        (&["--metrics", "--hold", "redirect", "--wait"], and_namespaces),
+    ];
+    if supported("nfqueue") {
+        ways.push((&["--metrics", "--hold", "nfqueue"], needed));
+    }
+    for (way, kept) in ways {
+        let before = world.receiver_state();
+        let run = start(&world, way);
+        assert_capabilities(run.child.id(), &answering, &[("ackgate", kept)]);
+        // They suffice to take everything off.
+        run.end(Signal::SIGTERM);
+        assert_eq!(world.receiver_state(), before, "{way:?}");
+    }
+}
+
+#[test]
+fn a_scheme_in_user_space_gives_up_what_it_does_not_need() {
+    let Some(world) = World::new() else { return };
+    let needed = capabilities(&[&NEEDED[..], &[USEFUL]].concat());
+    for way in [["--guard", "ictcp", "--rate", "1gbit"], ["--guard", "hwatch", "--rate", "1gbit"]] {
+        let before = world.receiver_state();
+        let run = start(&world, &way);
+        assert_capabilities(run.child.id(), &[], &[("ackgate", needed)]);
+        run.end(Signal::SIGTERM);
+        assert_eq!(world.receiver_state(), before, "{way:?}");
+    }
+}
+
+#[test]
+fn a_guard_by_a_file_gives_up_what_its_interfaces_do_not_need() {
+    let Some(world) = World::new() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("ackgate.toml");
+    let needed = capabilities(&[&NEEDED[..], &[USEFUL]].concat());
+    let and_namespaces = needed | capabilities(&[SYS_ADMIN]);
+    let thread = format!("ack-{DEVICE}");
+    let before = world.receiver_state();
+    for (hold, kept) in [("ring", needed), ("redirect", and_namespaces)] {
+        std::fs::write(&file, format!("[[device]]\nname = \"{DEVICE}\"\nbuffer = \"8000\"\nhold = \"{hold}\"\n"))
+            .unwrap();
+        let child = world.receiver(|| ackgate(&["run", "--json", "--config"]).arg(&file).spawn()).unwrap();
+        let mut run = Process::new(child);
+        assert_eq!(run.line()["event"], "ready", "{hold}");
+        assert_capabilities(
+            run.child.id(),
+            &["ackgate-status"],
+            &[(&thread, kept), ("ackgate", kept), ("ackgate-signals", kept)],
+        );
+        run.end(Signal::SIGTERM);
+        assert_eq!(world.receiver_state(), before, "{hold}");
+    }
+    // One that gave up what `redirect` needs says so when it is asked for it later, and is still there.
+    std::fs::write(&file, format!("[[device]]\nname = \"{DEVICE}\"\nbuffer = \"8000\"\n")).unwrap();
+    let child = world.receiver(|| ackgate(&["run", "--json", "--config"]).arg(&file).spawn()).unwrap();
+    let mut run = Process::new(child);
+    assert_eq!(run.line()["event"], "ready");
+    std::fs::write(&file, format!("[[device]]\nname = \"{DEVICE}\"\nbuffer = \"8000\"\nhold = \"redirect\"\n"))
+        .unwrap();
+    run.signal(Signal::SIGHUP);
+    let waiting = loop {
+        let line = run.line();
+        if line["event"] == "waiting" {
+            break line;
         }
-        std::thread::sleep(Duration::from_millis(20));
-        seen = threads();
-    }
-    let capable: Vec<_> = seen.iter().filter(|(_, mask)| *mask != 0).cloned().collect();
-    assert_eq!(capable, [("ackgate".to_owned(), kept)], "{seen:?}");
-    for name in ["ackgate-metrics", "ackgate-status"] {
-        assert!(seen.contains(&(name.to_owned(), 0)), "{name} in {seen:?}");
-    }
+    };
+    assert!(waiting.to_string().contains("lacks CAP_SYS_ADMIN"), "{waiting}");
+    std::fs::write(&file, format!("[[device]]\nname = \"{DEVICE}\"\nbuffer = \"8000\"\n")).unwrap();
+    run.signal(Signal::SIGHUP);
+    while run.line()["event"] != "ready" {}
     run.end(Signal::SIGTERM);
 }
 
@@ -114,10 +207,8 @@ fn a_guard_gives_up_what_it_does_not_need_and_whoever_answers_others_all() {
 fn a_kill_in_the_middle_of_an_incast_hurts_no_connection() {
     let Some(world) = World::new() else { return };
     let mut ways = vec![["--attach", "clsact"], ["--hold", "redirect"]];
-    let report = ackgate_linux::doctor::examine(None);
     for (feature, way) in [("tcx", ["--attach", "tcx"]), ("nfqueue", ["--hold", "nfqueue"])] {
-        let there = |check: &ackgate_linux::doctor::Check| check.name == feature && check.finding == Finding::Ok;
-        if report.checks.iter().any(there) {
+        if supported(feature) {
             ways.push(way);
         }
     }

@@ -10,8 +10,8 @@ use crate::error::Error;
 pub const NEEDED: [(u32, &str); 4] = [(12, "CAP_NET_ADMIN"), (13, "CAP_NET_RAW"), (38, "CAP_PERFMON"), (39, "CAP_BPF")];
 /// By which the daemon goes before ordinary processes, where it is permitted.
 pub const USEFUL: (u32, &str) = (23, "CAP_SYS_NICE");
-/// Stands for CAP_PERFMON and CAP_BPF, which were once part of it.
-const SYS_ADMIN: u32 = 21;
+/// For network namespaces. It also implies CAP_PERFMON and CAP_BPF, which were split from it.
+pub const SYS_ADMIN: (u32, &str) = (21, "CAP_SYS_ADMIN");
 
 /// Whether this process has the capabilities that guarding needs.
 ///
@@ -22,13 +22,15 @@ pub fn require() -> Result<(), Error> {
     if process.lacking().is_empty() { Ok(()) } else { Err(Error::NotPermitted(process.denied("guard an interface"))) }
 }
 
-/// Gives up all capabilities but those that guarding needs or uses, for the calling thread and whatever it starts from now on; no program that it
-/// runs gets them back.
+/// Gives up all capabilities except those that guarding needs or uses, for the calling thread and for whatever it starts from now on.
+/// With `namespaces` it keeps CAP_SYS_ADMIN too, in which a guard with `--hold redirect` makes its network namespace when it starts. Programs that
+/// it executes do not get the others back.
 ///
 /// # Errors
 /// When the kernel refuses.
-pub fn keep_needed() -> io::Result<()> {
-    keep(NEEDED.iter().fold(1 << USEFUL.0, |mask, (bit, _)| mask | 1 << bit))
+pub fn keep_needed(namespaces: bool) -> io::Result<()> {
+    let needed = NEEDED.iter().fold(1 << USEFUL.0, |mask, (bit, _)| mask | 1 << bit);
+    keep(needed | u64::from(namespaces) << SYS_ADMIN.0)
 }
 
 /// Gives up all capabilities likewise: for threads that answer others.
@@ -112,13 +114,18 @@ impl Process {
 
     /// The needed capabilities that it has not.
     pub(crate) fn lacking(&self) -> Vec<&'static str> {
-        let held = |bit| self.has(bit) || (bit >= 38 && self.has(SYS_ADMIN));
+        let held = |bit| self.has(bit) || (bit >= 38 && self.has(SYS_ADMIN.0));
         NEEDED.iter().filter(|&&(bit, _)| !held(bit)).map(|&(_, name)| name).collect()
     }
 
     /// Whether it may make network namespaces, in which things are tried.
     pub(crate) fn may_unshare(&self) -> bool {
-        self.has(SYS_ADMIN)
+        self.has(SYS_ADMIN.0)
+    }
+
+    /// Why the kernel says "not permitted" to whoever wants a network namespace of its own.
+    pub(crate) fn denied_namespace(&self, what: &'static str) -> Denied {
+        if self.may_unshare() { self.denied(what) } else { Denied { what, reason: Reason::Namespaces } }
     }
 
     /// Why the kernel says "not permitted".
@@ -149,6 +156,7 @@ pub struct Denied {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Reason {
     Capabilities(Vec<&'static str>),
+    Namespaces,
     UserNamespace,
     Lockdown(String),
     Seccomp,
@@ -163,6 +171,12 @@ impl fmt::Display for Denied {
                 let needed = NEEDED.map(|(_, name)| name).join(", ");
                 write!(f, "this process lacks {}; run ackgate as root, or with {needed}", lacking.join(" and "))
             }
+            Reason::Namespaces => write!(
+                f,
+                "this process lacks {}, which `--hold redirect` needs; run ackgate as root. A running `ackgate run --config` has \
+                 given it up if no interface in its file used `redirect` when it started: restart it",
+                SYS_ADMIN.1
+            ),
             Reason::UserNamespace => f.write_str(
                 "its capabilities hold in a user namespace only (a rootless container), and the kernel takes BPF programs \
                  only from outside; run ackgate on the host",
@@ -203,7 +217,7 @@ mod tests {
             assert!(process.denied("guard").to_string().contains(&format!("lacks {name};")));
         }
         // CAP_SYS_ADMIN stands for the two younger ones.
-        assert_eq!(Process::parse(&status(1 << SYS_ADMIN), PLAIN, "").lacking(), ["CAP_NET_ADMIN", "CAP_NET_RAW"]);
+        assert_eq!(Process::parse(&status(1 << SYS_ADMIN.0), PLAIN, "").lacking(), ["CAP_NET_ADMIN", "CAP_NET_RAW"]);
         assert_eq!(Process::parse("", PLAIN, "").lacking().len(), NEEDED.len());
     }
 

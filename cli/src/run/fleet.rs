@@ -6,6 +6,8 @@ use std::path::Path;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
+use ackgate_linux::privilege;
+use anyhow::Context;
 use signal_hook::consts::SIGHUP;
 
 use super::attend::Told;
@@ -13,6 +15,7 @@ use super::file::{Device, File};
 use super::printer::Printer;
 use super::publish::{Board, Metrics};
 use super::service;
+use super::settings::HoldChoice;
 use super::worker::Worker;
 use crate::{output, stop};
 
@@ -57,13 +60,16 @@ struct Fleet {
 /// When the file is refused, or one of its devices for another reason than that it is not there or down.
 pub(super) fn run(path: &Path, json: bool) -> anyhow::Result<()> {
     let file = File::read(path)?;
+    let board = Board::default();
+    let metrics = file.metrics.map(|address| Metrics::start(address, &board)).transpose()?;
+    // Every thread that is started from here on has only these capabilities.
+    let redirect = file.devices.iter().any(|device| device.settings.hold == HoldChoice::Redirect);
+    privilege::keep_needed(redirect).context("could not give up capabilities")?;
     let (news, inbox) = channel();
     stop::tell_signals({
         let news = news.clone();
         move |signal| news.send(News::Signal(signal)).is_ok()
     })?;
-    let board = Board::default();
-    let metrics = file.metrics.map(|address| Metrics::start(address, &board)).transpose()?;
     let printer = Printer::of_many(json, file.samples);
     let devices = file.devices.clone();
     let mut fleet = Fleet { members: BTreeMap::new(), file, board, metrics, printer, news };

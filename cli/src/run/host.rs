@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use ackgate_control::units::Span;
 use ackgate_linux::host::{Options, Snapshot, Summary};
-use ackgate_linux::{Host, Outcome};
+use ackgate_linux::{Host, Outcome, privilege};
+use anyhow::Context;
 use serde::Serialize;
 
 use super::scheme::{self, Scheme};
@@ -39,6 +40,7 @@ pub(super) fn run(arguments: &Arguments, place: &Place, scheme: Scheme) -> anyho
         attach: settings.attach.choice(),
     };
     let mut host = Host::start(&options, policy)?;
+    privilege::keep_needed(false).context("could not give up capabilities")?;
     let mut screen = Screen::new(arguments.json);
     let guard = settings.guard_name();
     if arguments.json {

@@ -20,6 +20,7 @@ use crate::datapath::Datapath;
 use crate::device::Device;
 use crate::emitter::Emitter;
 use crate::error::Error;
+use crate::privilege::Process;
 use crate::standby::{Aid, Elsewhere, Keeper, Outlet};
 use crate::sys;
 
@@ -39,7 +40,10 @@ impl Pair {
     /// When the kernel has no veth, `ip` is missing, or this process may not.
     pub(crate) fn new(device: &Device) -> Result<Self, Error> {
         const WHAT: &str = "make a pair of virtual devices for held frames";
-        let failed = |source| Error::from_io(WHAT, source);
+        let failed = |source| match Error::from_io(WHAT, source) {
+            Error::NotPermitted(_) => Error::NotPermitted(Process::this().denied_namespace(WHAT)),
+            error => error,
+        };
         let home = std::fs::File::open("/proc/thread-self/ns/net").map_err(failed)?;
         let near = format!("ackgate{}", device.index);
         // Made from the far side: if anything fails, the namespace goes, and what was made in it.

@@ -156,7 +156,7 @@ fn watch(rescuer: &Rescuer<'_>, orders: &OwnedFd) {
     let _ = setpgid(Pid::from_raw(0), Pid::from_raw(0));
     sys::name_this_process(c"ackgate-standby");
     // It works with descriptors that are open. To have fewer capabilities is never refused; should it be, it does the same with all.
-    let _ = privilege::keep_needed();
+    let _ = privilege::keep_needed(false);
     let mut kept = rescuer.aid.descriptors();
     kept.push(orders.as_raw_fd());
     close_all_but(kept);
