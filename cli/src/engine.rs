@@ -238,7 +238,7 @@ fn missing(args: &Missing) -> anyhow::Result<()> {
         return print(&format!("{}\n", format_ranges(&tasks)));
     }
     if tasks.is_empty() {
-        return say("nothing is missing that is not waiting or running");
+        return say("no task is missing: all are done, running or queued");
     }
     if args.print {
         return print(&slurm::command(&folder, Some(&tasks)));

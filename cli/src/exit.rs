@@ -33,7 +33,7 @@ pub(crate) struct Harmed(pub(crate) usize);
 
 impl fmt::Display for Harmed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "a guard harms in {} {}", self.0, if self.0 == 1 { "row" } else { "rows" })
+        write!(f, "a guard does harm in {} {}", self.0, if self.0 == 1 { "row" } else { "rows" })
     }
 }
 
@@ -45,7 +45,7 @@ pub(crate) struct Broken(pub(crate) usize, pub(crate) &'static str);
 
 impl fmt::Display for Broken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "a promise is broken in {} {}{}", self.0, self.1, if self.0 == 1 { "" } else { "s" })
+        write!(f, "a promise was broken in {} {}{}", self.0, self.1, if self.0 == 1 { "" } else { "s" })
     }
 }
 

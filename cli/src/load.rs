@@ -118,7 +118,7 @@ fn run_serve(serve: &Serve) -> anyhow::Result<()> {
         }
     }
     for addr in bound {
-        eprintln!("serving on {addr}; Ctrl-C ends it");
+        eprintln!("serving on {addr}; Ctrl-C stops it");
     }
     server.run(&stop)?;
     Ok(())

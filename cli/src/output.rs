@@ -43,7 +43,7 @@ impl Output {
         if let Err(error) = write_whole(text.as_bytes(), wait) {
             self.lost += 1;
             if self.reason.is_none() {
-                say(&format!("standard output: {}; work goes on without it", explained(&error)));
+                say(&format!("standard output failed ({}); ackgate continues without it", explained(&error)));
                 self.reason = Some(error);
             }
         }

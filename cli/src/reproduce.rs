@@ -111,7 +111,7 @@ pub(crate) fn run(args: &Arguments) -> anyhow::Result<()> {
 impl New {
     fn run(&self) -> anyhow::Result<()> {
         if !self.all && self.ids.is_empty() && self.file.is_none() {
-            return Err(Refused(anyhow!("which experiments? Name some (--list shows them), or say --all")).into());
+            return Err(Refused(anyhow!("no experiments given: name some (--list shows them), or use --all")).into());
         }
         let all = match &self.file {
             Some(file) => Reproduction::in_file(file, self.quick)?,
@@ -119,7 +119,7 @@ impl New {
         };
         if self.on.is_some() && self.out.is_some() {
             return Err(
-                Refused(anyhow!("--out: `collect` takes it; only --headlines looks there before it runs")).into()
+                Refused(anyhow!("--out cannot be combined with --on here: give it to `ackgate reproduce collect` when the tasks are done")).into()
             );
         }
         match self.on {
@@ -192,7 +192,7 @@ fn check_markdown(path: Option<&Path>) -> anyhow::Result<()> {
     let Some(path) = path else { return Ok(()) };
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     if path.is_dir() || folder.is_some_and(|folder| !folder.is_dir()) {
-        let problem = anyhow!("--markdown {}: it must be a file in a folder that exists", path.display());
+        let problem = anyhow!("--markdown {}: must be a file in an existing folder", path.display());
         return Err(Refused(problem).into());
     }
     Ok(())

@@ -49,9 +49,11 @@ pub(crate) fn run(command: &Command) -> anyhow::Result<()> {
 
 fn lower(set: &Set) -> anyhow::Result<()> {
     if set.floor.is_zero() || set.floor > Duration::from_secs(1) {
-        return Err(
-            Refused(anyhow::anyhow!("a floor of {:?}: give more than nothing and at most 1s", set.floor)).into()
-        );
+        return Err(Refused(anyhow::anyhow!(
+            "{:?} is not allowed as minimum timeout; it must be above 0 and at most 1s",
+            set.floor
+        ))
+        .into());
     }
     if set.to.is_empty() {
         rto::set(set.floor)?;
@@ -88,7 +90,7 @@ fn show(hosts: &[String]) -> anyhow::Result<()> {
 fn address(host: &str) -> anyhow::Result<SocketAddr> {
     let bare = host.parse::<IpAddr>().map(|ip| SocketAddr::new(ip, PORT));
     bare.or_else(|_| host.parse())
-        .map_err(|_| Refused(anyhow::anyhow!("`{host}` is no address; write 10.0.0.5 or 10.0.0.5:80")).into())
+        .map_err(|_| Refused(anyhow::anyhow!("`{host}` is not an address; write 10.0.0.5 or 10.0.0.5:80")).into())
 }
 
 /// What new connections have, in words.

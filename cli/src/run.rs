@@ -100,7 +100,7 @@ fn gate(arguments: &Arguments, policy: gate::Guard, place: impl Fn() -> anyhow::
         };
         let Some(mut guard) = started else { break Ok(()) };
         // An interface that returns is guarded anew.
-        privilege::keep_needed(*wait && guard.back_end() == "redirect").context("could not give up capabilities")?;
+        privilege::keep_needed(*wait && guard.back_end() == "redirect").context("could not drop capabilities")?;
         let publisher = Publisher::start(&guard, place.identity(settings, guard.back_end()), &board)?;
         tell(Told::ready(&place, settings, guard.back_end()));
         let end = attend(&mut guard, &stop, &publisher, &mut tell);

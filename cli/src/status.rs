@@ -24,7 +24,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let mut output = Output::new();
     let mut silent = 0;
     let mut answered = 0;
-    for index in guarded().context("could not look for guards")? {
+    for index in guarded().context("could not list the guards of this network namespace")? {
         // A guard that ends just now, and one that does not know this user, say nothing.
         let Ok(Some(answer)) = ask(index) else {
             silent += 1;
@@ -37,9 +37,9 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     output.finish()?;
     match (answered, silent) {
         (1.., _) => Ok(()),
-        (0, 0) => Err(Refused(anyhow::anyhow!("nothing is guarded in this network namespace; `ackgate run` guards")).into()),
+        (0, 0) => Err(Refused(anyhow::anyhow!("no guard runs in this network namespace; start one with `ackgate run`")).into()),
         _ => Err(Refused(anyhow::anyhow!(
-            "the guard does not answer: it answers root and the user who runs it, and does not answer while it is stopped"
+            "the guard does not answer. It answers only root and the user who runs it; if you are one of them, its process is stopped"
         ))
         .into()),
     }

@@ -20,7 +20,7 @@ const ANOTHER: Duration = Duration::from_secs(1);
 /// A flag that the first SIGINT, SIGTERM or SIGHUP sets; another, a second or more after it, ends the process at once.
 pub(crate) fn on_signals() -> anyhow::Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
-    let ending = ending().context("installing a signal handler")?;
+    let ending = ending().context("cannot install a signal handler")?;
     let (flag, mut first) = (Arc::clone(&stop), None);
     listen(&ending, move |_| {
         flag.store(true, Ordering::Relaxed);
@@ -41,7 +41,7 @@ pub(crate) fn of_a_guard() -> anyhow::Result<UnixStream> {
         }
         Ok::<_, std::io::Error>(reader)
     };
-    install().context("installing a signal handler")
+    install().context("cannot install a signal handler")
 }
 
 /// Calls `tell` with every SIGINT, SIGTERM and SIGHUP, on a thread of its own, until it returns false.
@@ -57,9 +57,12 @@ fn ending() -> std::io::Result<Vec<i32>> {
 
 /// Calls `tell` with each of these signals, on a thread of its own, until it returns false.
 fn listen(signals: &[i32], mut tell: impl FnMut(i32) -> bool + Send + 'static) -> anyhow::Result<()> {
-    let mut signals = Signals::new(signals).context("installing a signal handler")?;
+    let mut signals = Signals::new(signals).context("cannot install a signal handler")?;
     let listen = move || signals.forever().all(&mut tell);
-    std::thread::Builder::new().name("ackgate-signals".into()).spawn(listen).context("listening for signals")?;
+    std::thread::Builder::new()
+        .name("ackgate-signals".into())
+        .spawn(listen)
+        .context("cannot start the thread that waits for signals")?;
     Ok(())
 }
 
@@ -69,7 +72,7 @@ pub(crate) fn within_a_second(stop: BorrowedFd<'_>) -> anyhow::Result<bool> {
     match poll(&mut fds, 1000_u16) {
         Ok(ready) => Ok(ready > 0),
         Err(Errno::EINTR) => Ok(false),
-        Err(errno) => Err(errno).context("waiting for a signal"),
+        Err(errno) => Err(errno).context("cannot wait for a signal"),
     }
 }
 

@@ -87,7 +87,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let stop = stop::of_a_guard()?;
     let mark_above = arguments.mark_above.map(|bytes| match u32::try_from(bytes) {
         Ok(bytes) if bytes > 0 => Ok(bytes),
-        _ => Err(Refused(anyhow::anyhow!("--mark-above {bytes}: give 1 byte to 4GB"))),
+        _ => Err(Refused(anyhow::anyhow!("--mark-above {bytes}: must be between 1 byte and 4GB"))),
     });
     let options = PortOptions {
         counting: counter::Config { expiry: arguments.expiry.0, flows: arguments.flows },

@@ -38,7 +38,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
 /// Asks every guard.
 fn look(view: &mut View) -> anyhow::Result<()> {
     let mut answers = Vec::new();
-    for index in guarded().context("could not look for guards")? {
+    for index in guarded().context("could not list the guards of this network namespace")? {
         // A guard that ends just now, and one that does not know this user, say nothing.
         if let Ok(Some(answer)) = ask(index) {
             answers.push(serde_json::from_str(&answer)?);
@@ -53,7 +53,7 @@ fn once() -> anyhow::Result<()> {
     look(&mut view)?;
     if view.guards().is_empty() {
         return Err(Refused(anyhow::anyhow!(
-            "no guard of this network namespace answers this user; `ackgate run` guards, and root is answered"
+            "no guard of this network namespace answers this user. Start one with `ackgate run`; if one runs, only root and its user may query it"
         ))
         .into());
     }
@@ -81,7 +81,7 @@ fn text(buffer: &Buffer) -> String {
 }
 
 fn live() -> anyhow::Result<()> {
-    let mut terminal = ratatui::try_init().context("`ackgate top` needs a terminal; `--once` does not")?;
+    let mut terminal = ratatui::try_init().context("`ackgate top` needs a terminal; use `--once` without one")?;
     let mut view = View::default();
     let done = loop {
         if let Err(error) = look(&mut view) {
@@ -96,7 +96,7 @@ fn live() -> anyhow::Result<()> {
             Err(error) => break Err(error),
         }
     };
-    ratatui::try_restore().context("could not put the terminal back")?;
+    ratatui::try_restore().context("could not restore the terminal")?;
     done
 }
 

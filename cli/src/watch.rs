@@ -76,7 +76,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let (width, stall) = (span(arguments.bin), span(arguments.stall));
     let (least, most) = WIDTHS;
     if width < least || width > most {
-        return Err(Refused(anyhow::anyhow!("--bin {width} is not between {least} and {most}")).into());
+        return Err(Refused(anyhow::anyhow!("--bin {width}: must be between {least} and {most}")).into());
     }
     let rate_mbps = arguments.rate.map(|rate| rate.div_ceil(1_000_000));
     // Whether it can be written shows before anything is watched.
@@ -89,7 +89,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
             Some(device) => device.clone(),
             None => route::default_device().ok_or_else(|| {
                 Refused(anyhow::anyhow!(
-                    "there is no default route here whose interface could be watched; name one with --dev"
+                    "there is no default route, so the interface to watch is not known; name one with --dev"
                 ))
             })?,
         };

@@ -84,9 +84,7 @@ fn a_refusal_of_the_verifier_is_told_as_one() {
     let output = faulty(&["run", "--dev", DEVICE]);
     let (errors, _) = said(&output);
     assert_eq!(output.status.code(), Some(2), "{errors}");
-    for words in
-        ["verifier does not take the BPF program `", "invalid access to map value", "clang ", "Linux ", "report"]
-    {
+    for words in ["verifier rejects the BPF program `", "invalid access to map value", "clang ", "Linux ", "report"] {
         assert!(errors.contains(words), "`{words}` is missing: {errors}");
     }
     assert!(!errors.contains("not allowed") && !errors.contains("root"), "{errors}");

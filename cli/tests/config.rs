@@ -155,7 +155,10 @@ fn devices_come_go_and_change_without_letting_go_of_the_others() {
     let summary = service.event("summary", DEVICE);
     assert!(summary["connections"].as_u64() >= Some(4) && summary["rescues"] == 0, "{summary}");
     let said = service.end();
-    assert!(said.contains("the settings stay as they are") && said.contains("two full frames"), "{said}");
+    assert!(
+        said.contains("reload failed, the previous settings stay in force") && said.contains("two full frames"),
+        "{said}"
+    );
     assert_eq!(world.receiver_state(), before);
 }
 

@@ -187,13 +187,13 @@ fn senseless_values_exit_with_2_and_advice() {
         (&["lab", "incast", "--rate", "fast"], "1gbit"),
         (&["lab", "incast", "--guard", "magic"], "possible values"),
         (&["load", "pull", "127.0.0.1", "--connections", "0"], "at least one"),
-        (&["lab", "up", "--rate", "auto"], "a --rate of its own"),
-        (&["lab", "ablation", "--only", "base,ipx"], "no point called `ipx`"),
+        (&["lab", "up", "--rate", "auto"], "needs a fixed --rate"),
+        (&["lab", "ablation", "--only", "base,ipx"], "there is no point `ipx`"),
         (&["lab", "incast", "--mark-at", "96KB"], "mark below it"),
         (&["lab", "incast", "--rtt", "3@20ms,far"], "names no number of hosts"),
         (&["lab", "incast", "--rtt", "3@20ms", "--hosts", "4"], "give each host one"),
         (&["lab", "up", "--rtt", "20ms"], "its delay line would end"),
-        (&["lab", "harm", "--row", "md6"], "no row is called `md6`"),
+        (&["lab", "harm", "--row", "md6"], "no row has the name or prefix `md6`"),
     ] {
         let output = ackgate(arguments).output().unwrap();
         assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", text(&output));

@@ -287,7 +287,7 @@ fn a_reader_that_has_gone_ends_no_guard_and_is_told_of_in_the_end() {
     assert_eq!(end(child, Signal::SIGTERM), Some(1));
     let mut text = String::new();
     said.read_to_string(&mut text).unwrap();
-    assert!(text.contains("its reader has closed it; work goes on without it"), "{text}");
+    assert!(text.contains("(its reader has closed it); ackgate continues without it"), "{text}");
     assert!(text.contains("not written to standard output"), "{text}");
 }
 
@@ -333,7 +333,7 @@ fn a_device_that_goes_fails_the_guard_or_is_waited_for() {
     assert_eq!(run.child.wait().unwrap().code(), Some(1));
     let mut said = String::new();
     run.child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
-    assert!(said.contains("is gone"), "{said}");
+    assert!(said.contains("was deleted or moved"), "{said}");
 }
 
 #[test]

@@ -195,7 +195,7 @@ fn where_to_write_is_settled_before_anything_is_run() {
     let told = refused(&[&sweep[..], &[&path("x.svg"), "--vary", "scheme=none,pac"]].concat());
     assert!(told.contains("--plot: no varied key has two numbers"), "{told}");
     let told = refused(&[&sweep[..], &[&path("x.svg"), "--vary", "senders=1,2", "--shard", "1/2"]].concat());
-    assert!(told.contains("part 1/2 alone has none to draw: leave --plot out"), "{told}");
+    assert!(told.contains("part 1/2 alone cannot be plotted: omit --plot"), "{told}");
     assert!(!Path::new(&rows).exists() && !Path::new(&path("x.svg")).exists());
     let output = ackgate(&[&sweep[..], &[&path("no/x.svg"), "--vary", "senders=1,2"]].concat());
     assert_eq!(output.status.code(), Some(1));
@@ -270,13 +270,13 @@ fn refusals_say_where_what_and_what_is_allowed() {
     );
     assert!(bad("network.rate = 0").contains("bad.toml:1: key `network.rate`: a rate of 0"));
     assert!(bad("switch.buffer = 0").contains("a buffer of 0 drops every frame"));
-    assert!(bad("[").contains("bad.toml:1: is not TOML"));
+    assert!(bad("[").contains("bad.toml:1: is not valid TOML"));
 
     let file = scenario("incast-1g.toml");
     let file = file.to_str().unwrap();
     for (args, words) in [
         (&["run", "absent.toml"][..], "ackgate: absent.toml: cannot be read: No such file"),
-        (&["run", "/dev/zero"], "ackgate: /dev/zero: is no scenario: it is longer than 8 MiB"),
+        (&["run", "/dev/zero"], "ackgate: /dev/zero: is too large for a scenario (limit: 8 MiB)"),
         (&["run", "../Cargo.lock/"], "cannot be read: Not a directory"),
         (&["run", ".."], "ackgate: ..: cannot be read: Is a directory"),
         (&["run", env!("CARGO_BIN_EXE_ackgate")], ": is "),

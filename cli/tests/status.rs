@@ -72,7 +72,7 @@ fn a_statistic_has_one_name_wherever_it_is_told() {
     let Some(world) = World::new() else { return };
     let nobody = status(&world, &[]);
     assert_eq!(nobody.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&nobody.stderr).contains("nothing is guarded"));
+    assert!(String::from_utf8_lossy(&nobody.stderr).contains("no guard runs in this network namespace"));
     let run = Run::start(&world);
     let json = status(&world, &["--json"]);
     assert!(json.status.success(), "{json:?}");
@@ -106,7 +106,7 @@ fn a_statistic_has_one_name_wherever_it_is_told() {
     match stranger {
         Ok(stranger) => {
             assert_eq!(stranger.status.code(), Some(2), "{stranger:?}");
-            assert!(String::from_utf8_lossy(&stranger.stderr).contains("answers root"), "{stranger:?}");
+            assert!(String::from_utf8_lossy(&stranger.stderr).contains("answers only root"), "{stranger:?}");
         }
         Err(error) => eprintln!("skipped: another user cannot run {}: {error}", env!("CARGO_BIN_EXE_ackgate")),
     }

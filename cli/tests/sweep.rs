@@ -44,8 +44,8 @@ fn tasks_put_together_are_the_bytes_of_one_process() {
     let begin = [&[scenario.as_str()], &VARY[..], &["--on", "array", "--dir", &dir, "--tasks", "4"]].concat();
     told(&begin);
     assert!(failed(&begin, 2).contains("holds tasks already"));
-    assert!(failed(&["task", &dir], 2).contains("which task?"));
-    assert!(failed(&["task", &dir, "--task", "99"], 2).contains("there are tasks 1 to"));
+    assert!(failed(&["task", &dir], 2).contains("the task number is unknown"));
+    assert!(failed(&["task", &dir, "--task", "99"], 2).contains("task 99 does not exist: the tasks are 1 to"));
     told(&["task", &dir, "--task", "1"]);
     assert!(failed(&["collect", &dir, "--out", &many], 1).contains("points are missing"));
 
@@ -87,6 +87,6 @@ fn what_belongs_to_an_engine_is_refused_without_one() {
     let error = |more: &[&str]| failed(&[&[scenario.as_str(), "--vary", "senders=1,2"], more].concat(), 2);
     assert!(error(&["--on", "slurm"]).contains("--dir"));
     assert!(error(&["--tasks", "4"]).contains("--on"));
-    assert!(failed(&["status", folder.path().to_str().expect("text")], 2).contains("no tasks here"));
+    assert!(failed(&["status", folder.path().to_str().expect("text")], 2).contains("this folder contains no tasks"));
     assert!(failed(&[], 2).contains("--vary"));
 }

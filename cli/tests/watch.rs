@@ -18,8 +18,8 @@ use world::{DEVICE, RECEIVER_V4, World};
 fn what_makes_no_sense_is_refused_with_the_reason() {
     let cases: [(&[&str], &str); 6] = [
         (&["--dev", "no-such-dev0"], "no network interface `no-such-dev0`"),
-        (&["--dev", "lo", "--bin", "1us"], "--bin 1us is not between"),
-        (&["--dev", "lo", "--bin", "1s"], "--bin 1s is not between"),
+        (&["--dev", "lo", "--bin", "1us"], "--bin 1us: must be between"),
+        (&["--dev", "lo", "--bin", "1s"], "--bin 1s: must be between"),
         (&["--pcap", "/dev/null"], "`/dev/null`"),
         (&["--dev", "lo", "--rate", "1gbps"], "\"1gbit\""),
         (&["--dev", "lo", "--html", "/no/such/folder/page.html"], "cannot write /no/such/folder/page.html"),

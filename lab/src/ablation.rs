@@ -181,7 +181,7 @@ impl AblationConfig {
         let complain = |text: String| Err(LabError::Load(LoadError::Config(text)));
         if let Some(unknown) = self.only.iter().find(|name| POINTS.iter().all(|point| point.name != name.as_str())) {
             let names: Vec<&str> = POINTS.iter().map(|point| point.name).collect();
-            return complain(format!("there is no point called `{unknown}`: choose from {}", names.join(", ")));
+            return complain(format!("there is no point `{unknown}`; choose from {}", names.join(", ")));
         }
         if self.connections.is_empty() {
             return complain("name at least one number of connections".into());

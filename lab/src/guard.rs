@@ -32,7 +32,7 @@ pub enum GuardError {
         source: io::Error,
     },
     /// It ended, or stayed silent, instead of guarding.
-    #[error("`{command}` did not begin to guard: {message}")]
+    #[error("`{command}` failed to start: {message}")]
     NotReady {
         /// What was run.
         command: String,
@@ -40,7 +40,7 @@ pub enum GuardError {
         message: String,
     },
     /// It did not end as it should.
-    #[error("the guard did not end cleanly: {0}")]
+    #[error("the guard did not stop cleanly: {0}")]
     End(String),
 }
 
@@ -331,7 +331,7 @@ impl Process {
         match summary {
             Some(summary) if status.success() => Ok(summary),
             Some(_) => Err(GuardError::End(format!("{status}: {}", self.last_words()))),
-            None => Err(GuardError::End(format!("it gave no summary ({status}): {}", self.last_words()))),
+            None => Err(GuardError::End(format!("it printed no summary ({status}): {}", self.last_words()))),
         }
     }
 

@@ -157,8 +157,8 @@ impl Clsact {
             ForFilters::Ingress => {
                 return Err(Error::InTheWay {
                     device: device.name.clone(),
-                    what: "an `ingress` qdisc, which has no place for a filter on what leaves; use --attach tcx (Linux 6.6), or \
-                           replace it by `clsact`, which takes the same filters",
+                    what: "an `ingress` qdisc, which allows no egress filters; use --attach tcx (Linux 6.6), or replace the qdisc by \
+                           `clsact`, which takes the same filters",
                 });
             }
         };

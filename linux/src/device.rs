@@ -49,7 +49,7 @@ impl Device {
             ETHERNET => Ok(Self { name: name.to_owned(), index }),
             LOOPBACK => Err(Error::Unfit {
                 device: name.to_owned(),
-                reason: "nothing arrives on the loopback interface that a switch could drop",
+                reason: "it is the loopback interface, whose traffic crosses no switch; name a network interface with --dev",
             }),
             kind => Err(Error::NotEthernet { device: name.to_owned(), kind }),
         }

@@ -121,7 +121,7 @@ pub fn examine(device: Option<&str>) -> Report {
         Ok(programs) => {
             let told: Vec<String> =
                 programs.iter().map(|program| format!("{} {}", program.name, program.instructions)).collect();
-            check("BPF programs", Finding::Ok, format!("the verifier takes them; instructions: {}", told.join(", ")));
+            check("BPF programs", Finding::Ok, format!("the verifier accepts them; instructions: {}", told.join(", ")));
         }
         Err(error) => {
             // A kernel that lacks something is a host that cannot; all else is a fault that can be mended.
@@ -152,8 +152,7 @@ pub fn examine(device: Option<&str>) -> Report {
     match &raw {
         Ok(_) => check("packet socket", Finding::Ok, "released frames go out past the qdisc".into()),
         Err(error) => {
-            let detail =
-                format!("{error} (CONFIG_PACKET); `--hold nfqueue` does without, `ring` and `redirect` do not");
+            let detail = format!("{error} (CONFIG_PACKET); only `--hold nfqueue` works without it");
             check("packet socket", Finding::Note, detail);
         }
     }
@@ -239,13 +238,13 @@ fn examine_device(name: &str, check: &mut impl FnMut(&'static str, Finding, Stri
         return check("interface", Finding::Missing, error.to_string());
     }
     match device.claim() {
-        Ok(_) => check("interface", Finding::Ok, format!("{name} carries Ethernet frames and is not guarded")),
+        Ok(_) => check("interface", Finding::Ok, format!("{name} is an Ethernet interface and is not guarded yet")),
         Err(error @ Error::AlreadyGuarded(_)) => check("interface", Finding::Missing, error.to_string()),
         Err(error) => check("interface", Finding::Note, error.to_string()),
     }
     match route::link_mbps(name) {
         Some(megabits) => {
-            check("link rate", Finding::Ok, format!("{megabits} Mb/s; `run` takes it when no --rate is given"))
+            check("link rate", Finding::Ok, format!("{megabits} Mb/s; used by `run` unless --rate is given"))
         }
         None => check("link rate", Finding::Note, "the interface reports none; give `run --rate`".into()),
     }
@@ -255,13 +254,15 @@ fn examine_device(name: &str, check: &mut impl FnMut(&'static str, Finding, Stri
     let offloads = String::from_utf8_lossy(&offloads.stdout).into_owned();
     let on = |feature: &str| offloads.lines().any(|line| line.trim().starts_with(&format!("{feature}: on")));
     if on("large-receive-offload") {
-        let detail = format!("LRO is on and hides how many frames arrived: `ethtool -K {name} lro off`");
+        let detail = format!(
+            "LRO is on, which hides the number of frames that arrived; turn it off: `ethtool -K {name} lro off`"
+        );
         check("offloads", Finding::Note, detail);
     } else {
         let features = [("tcp-segmentation-offload", "TSO"), ("generic-receive-offload", "GRO")];
         let names: Vec<&str> = features.iter().filter(|(feature, _)| on(feature)).map(|&(_, name)| name).collect();
         let names = if names.is_empty() { "none".to_owned() } else { names.join(" and ") };
-        check("offloads", Finding::Ok, format!("{names} on; they may stay as they are"));
+        check("offloads", Finding::Ok, format!("{names} on; no change needed"));
     }
 }
 

@@ -12,12 +12,12 @@ use crate::sys;
 #[non_exhaustive]
 pub enum Error {
     /// No such interface in this network namespace.
-    #[error("there is no network interface `{0}` here (`ip link` lists those there are)")]
+    #[error("there is no network interface `{0}` in this network namespace (`ip link` lists them)")]
     NoSuchDevice(String),
 
     /// The frames of the interface do not start with an Ethernet header.
     #[error(
-        "`{device}` carries no Ethernet frames (its hardware type is {kind}); guard an Ethernet, VLAN, bridge, bond or veth \
+        "`{device}` is not an Ethernet interface (its hardware type is {kind}); guard an Ethernet, VLAN, bridge, bond or veth \
          interface"
     )]
     NotEthernet {
@@ -46,19 +46,19 @@ pub enum Error {
     },
 
     /// The interface is not set up.
-    #[error("`{0}` is down; set it up first (`ip link set {0} up`), or let `run --wait` wait for that")]
+    #[error("`{0}` is down; set it up first (`ip link set {0} up`), or use `run --wait`, which waits until it is up")]
     Down(String),
 
     /// The interface was there, and is no longer.
-    #[error("`{0}` is gone: it was deleted, or moved to another network namespace; it is no longer guarded")]
+    #[error("`{0}` was deleted or moved to another network namespace; it is no longer guarded")]
     Gone(String),
 
     /// Our programs were taken off by somebody else.
-    #[error("ackgate's programs were removed from `{0}` by somebody else; it is no longer guarded")]
+    #[error("another program detached ackgate's BPF programs from `{0}`; it is no longer guarded")]
     Detached(String),
 
     /// Another process guards it.
-    #[error("`{0}` is guarded already by another ackgate; stop that one first")]
+    #[error("`{0}` is guarded already by another ackgate process; stop that one first")]
     AlreadyGuarded(String),
 
     /// Not allowed to.
@@ -81,7 +81,7 @@ pub enum Error {
     },
 
     /// The kernel lacks something.
-    #[error("this kernel cannot {what} ({source}); `ackgate doctor` tells what is missing and how to get it")]
+    #[error("this kernel cannot {what} ({source}); `ackgate doctor` lists what is missing and how to get it")]
     Unsupported {
         /// What was tried.
         what: &'static str,
@@ -158,19 +158,19 @@ pub struct Refusal {
 
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "the kernel's verifier does not take the BPF program `{}`:", self.program)?;
+        writeln!(f, "the kernel's verifier rejects the BPF program `{}`:", self.program)?;
         for line in &self.last {
             writeln!(f, "    {line}")?;
         }
         let other = if compiler_is_tested() {
             String::new()
         } else {
-            format!("build it with a compiler that was tried (for example CLANG={DEFAULT_COMPILER} make build), and ")
+            format!("build it with a tested compiler (for example CLANG={DEFAULT_COMPILER} make build), and ")
         };
         write!(
             f,
-            "It was compiled by {COMPILER}, and this is Linux {}. Nothing on this host has to be mended: {other}report these \
-             lines to ackgate's issue tracker",
+            "It was compiled by {COMPILER}, and this is Linux {}. This is a bug in ackgate, not in this host's configuration: {other}report \
+             these lines to ackgate's issue tracker",
             sys::kernel_release()
         )
     }

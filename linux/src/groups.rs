@@ -41,7 +41,10 @@ impl Groups {
         let place = |path: &std::path::Path| root.join(path.strip_prefix("/").unwrap_or(path));
         let rules: BTreeMap<_, _> = selection.groups().into_iter().map(|(path, said)| (place(path), said)).collect();
         if rules.len() > MAX_GROUPS {
-            return Err(Error::Settings(format!("rules name {} control groups: {MAX_GROUPS} at most", rules.len())));
+            return Err(Error::Settings(format!(
+                "the rules name {} control groups; at most {MAX_GROUPS} are supported",
+                rules.len()
+            )));
         }
         let mut groups = Self { rules, known: BTreeMap::new(), map, next: Time::ZERO, missing: BTreeSet::new() };
         groups.look(Time::ZERO)?;

@@ -115,8 +115,8 @@ impl Guard {
             hold::Choice::Ring | hold::Choice::Redirect if encryption.ipsec => {
                 return Err(Error::Unfit {
                     device: device.name,
-                    reason: "its card encrypts packets for IPsec (esp-hw-offload), and what ring and redirect release would leave in \
-                             plain text: take `--hold nfqueue`, or `ethtool -K DEVICE esp-hw-offload off`",
+                    reason: "its network card encrypts IPsec packets (esp-hw-offload), and frames released by `ring` and `redirect` would leave \
+                             unencrypted; use `--hold nfqueue`, or `ethtool -K DEVICE esp-hw-offload off`",
                 });
             }
             hold::Choice::Ring | hold::Choice::Redirect => false,
@@ -270,7 +270,9 @@ impl Guard {
     /// This process did not run for so long that the standby has acted in its place: all that was held has left.
     fn start_again(&mut self) {
         let Self { rules, datapath, hold, standby, scheduler, arrivals, .. } = self;
-        tracing::warn!("this process was stopped for more than {STALE}; all that was held has left meanwhile");
+        tracing::warn!(
+            "this process was stopped for more than {STALE}; the standby process has sent all held frames meanwhile"
+        );
         self.rescues = rescues(standby.as_ref());
         let shared = datapath.shared();
         hold.withdraw();

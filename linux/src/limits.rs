@@ -20,7 +20,7 @@ pub(crate) fn told() -> String {
     if limits.is_empty() {
         return "this process is under no limit of its own: the machine's memory is full (`free -m`)".into();
     }
-    format!("this process may take {}; raise what is too small", limits.join(" and "))
+    format!("the limits of this process: {}; raise the one that is too small", limits.join(" and "))
 }
 
 /// The memory limit of this process's control group in bytes, and the file that says so.

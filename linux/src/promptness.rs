@@ -36,7 +36,7 @@ impl Promptness {
         let first = sys::go_first(true);
         if let Err(error) = &first {
             tracing::info!(
-                "no real-time priority ({error}; CAP_SYS_NICE or LimitRTPRIO=1 gives it): on busy processors what is held leaves later"
+                "no real-time priority ({error}); on a busy host held frames are released late. CAP_SYS_NICE or LimitRTPRIO=1 allows it"
             );
         }
         Self { first: first.is_ok().then_some(true), looked: now, used: sys::thread_time() }
@@ -51,8 +51,8 @@ impl Promptness {
         let goes_first = if first { share < MUCH } else { share < LITTLE };
         if goes_first != first {
             tracing::debug!(
-                "takes {share} per mille of a processor: real-time priority {}",
-                if goes_first { "again" } else { "given up" }
+                "uses {share} per mille of a processor: real-time priority {}",
+                if goes_first { "on" } else { "off" }
             );
             self.first = sys::go_first(goes_first).is_ok().then_some(goes_first);
         }

@@ -46,7 +46,7 @@ pub(crate) fn require_one_queue(device: &Device) -> Result<(), Error> {
     match root(&shown) {
         None | Some("noqueue" | "mq" | "mqprio" | "taprio" | "pfifo_fast") => Err(Error::InTheWay {
             device: device.name.clone(),
-            what: "no single queue whose length could be seen; give the port one, such as tbf, htb, bfifo or fq \
+            what: "no single queue whose length --mark-above could read; give the port one, such as tbf, htb, bfifo or fq \
                    (`tc qdisc replace dev ... root ...`)",
         }),
         Some(_) => Ok(()),

@@ -86,7 +86,8 @@ pub fn measure_here() -> Result<Measured, Error> {
 pub fn set(floor: Duration) -> Result<(), Error> {
     const WHAT: &str = "set the floor of the retransmission timeout for all connections";
     let Some(before) = sysctl() else {
-        let source = io::Error::new(io::ErrorKind::NotFound, format!("{SYSCTL} is not there before Linux 6.11"));
+        let source =
+            io::Error::new(io::ErrorKind::NotFound, format!("{SYSCTL} needs Linux 6.11; name peers with --to instead"));
         return Err(Error::Unsupported { what: WHAT, source });
     };
     let mut journal = Journal::open()?;
@@ -105,7 +106,9 @@ pub fn set_route(to: &str, floor: Duration) -> Result<(), Error> {
     let mut journal = Journal::open()?;
     if let Some(line) = shown.lines().next() {
         if line.contains("nexthop") {
-            return Err(Error::Settings(format!("the route to {to} has several next hops: give one of its hosts")));
+            return Err(Error::Settings(format!(
+                "the route to {to} has several next hops; name a single host behind one of them"
+            )));
         }
         let before = plain(line);
         journal.note(&format!("{family} route replace {}", before.join(" ")))?;

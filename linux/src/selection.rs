@@ -72,12 +72,12 @@ impl FromStr for Rule {
         };
         let port = |number: &str| {
             let port = number.trim().parse().ok().filter(|&port: &u16| port > 0);
-            port.ok_or_else(|| refused(format!("`{}` is no port from 1 to 65535", number.trim())))
+            port.ok_or_else(|| refused(format!("`{}` is not a port number from 1 to 65535", number.trim())))
         };
         let (first, last) = ports.split_once('-').unwrap_or((ports, ports));
         let (first, last) = (port(first)?, port(last)?);
         if first > last {
-            return Err(refused(format!("the range ends at {last}, before it begins")));
+            return Err(refused(format!("the port range ends at {last}, below its start")));
         }
         Ok(Self::Port(first..=last))
     }
@@ -101,14 +101,16 @@ fn group_path(text: &str) -> Result<PathBuf, String> {
     if path.is_absolute() && plain {
         Ok(path.components().collect())
     } else {
-        Err(format!("`{text}` is no path from the root of the control groups"))
+        Err(format!(
+            "`{text}` is not a cgroup path; write it relative to the root of the hierarchy, such as system.slice/nginx.service"
+        ))
     }
 }
 
 impl Prefix {
     fn parse(text: &str) -> Result<Self, String> {
         let (address, length) = text.split_once('/').map_or((text, None), |(address, length)| (address, Some(length)));
-        let address: IpAddr = address.parse().map_err(|_| format!("`{address}` is no IPv4 or IPv6 address"))?;
+        let address: IpAddr = address.parse().map_err(|_| format!("`{address}` is not an IPv4 or IPv6 address"))?;
         let (bits, before, most) = match address {
             IpAddr::V4(v4) => (v4.to_ipv6_mapped().to_bits(), 96, 32),
             IpAddr::V6(v6) => (v6.to_bits(), 0, 128),
@@ -117,7 +119,7 @@ impl Prefix {
             None => most,
             Some(length) => {
                 let length = length.parse().ok().filter(|&length: &u8| length <= most);
-                length.ok_or_else(|| format!("a prefix of this address has 0 to {most} bits"))?
+                length.ok_or_else(|| format!("the prefix length of this address must be 0 to {most}"))?
             }
         };
         let prefix = Self { length: length + before, bits };
@@ -125,7 +127,7 @@ impl Prefix {
         if kept == prefix {
             Ok(prefix)
         } else {
-            Err(format!("bits are set beyond the first {length}; {kept} would do"))
+            Err(format!("bits are set beyond the prefix length {length}; write {kept}"))
         }
     }
 
@@ -257,11 +259,11 @@ mod tests {
             ("10.1.2.3/8", "10.0.0.0/8 would do"),
             ("10.0.0.0/33", "0 to 32 bits"),
             ("fd00::/129", "0 to 128 bits"),
-            ("localhost", "no IPv4 or IPv6 address"),
-            ("port 0", "`0` is no port"),
-            ("port 70000", "`70000` is no port"),
+            ("localhost", "not an IPv4 or IPv6 address"),
+            ("port 0", "`0` is not a port number"),
+            ("port 70000", "`70000` is not a port number"),
             ("port 80-22", "ends at 22"),
-            ("", "no IPv4 or IPv6 address"),
+            ("", "not an IPv4 or IPv6 address"),
             ("cgroup nginx.service", "no path from the root"),
             ("cgroup /system.slice/../user.slice", "no path from the root"),
             ("cgroup ", "no path from the root"),

@@ -44,7 +44,7 @@ impl Answers {
         let ours = listener.try_clone()?;
         let serve = move || {
             if let Err(error) = privilege::give_up() {
-                return tracing::error!("`ackgate status` is not answered: could not give up capabilities: {error}");
+                return tracing::error!("`ackgate status` is not answered: could not drop capabilities: {error}");
             }
             // Ends when the listener is shut down.
             while let Ok((stream, _)) = ours.accept() {

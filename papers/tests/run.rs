@@ -126,7 +126,7 @@ fn tasks_put_together_are_the_files_of_one_process() {
     let again = || Folder::open(&place("tasks"), "b").expect("it is there");
     let known = || again().tasks().work::<Reproduction>().expect("it is a reproduction");
     let early = known().collect(&again(), &place("many")).expect_err("a task is missing").to_string();
-    assert!(early.contains("points are missing; `ackgate reproduce missing"), "{early}");
+    assert!(early.contains("points are missing; run them with `ackgate reproduce missing"), "{early}");
     assert_eq!(again().status().expect("it can be read").missing, [1]);
     assert!(again().run_task::<Grid>(1, 1, &stop).is_err_and(|error| error.to_string().contains("ackgate reproduce")));
     again().run_task::<Reproduction>(1, 1, &stop).expect("it runs");

@@ -132,7 +132,7 @@ def test_what_is_wrong_in_a_file_is_told_with_its_line(tmp_path: Path) -> None:
         ackgate.run(3)  # type: ignore[arg-type]
     for text, line in [("senders = ", 1), ("senders = 4\nsenders = 5\n", 2), ("[tcp\n", 1), ("x = " + "[" * 20_000, 1), ("\0", 1)]:
         file.write_text(text)
-        with pytest.raises(ackgate.ScenarioError, match="bad.toml:[12]: is not TOML") as error:
+        with pytest.raises(ackgate.ScenarioError, match="bad.toml:[12]: is not valid TOML") as error:
             ackgate.run(file)
         assert error.value.line == line
     assert issubclass(ackgate.ScenarioError, ackgate.Error) and issubclass(ackgate.ScenarioError, ValueError)

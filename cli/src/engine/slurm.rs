@@ -29,9 +29,12 @@ pub(super) fn write_script(
     let path = script_path(folder);
     let absolute = |path: &Path| std::path::absolute(path).map(|path| path.display().to_string());
     let dir = absolute(folder.path())?;
-    let program = std::env::current_exe().context("where this program is")?.display().to_string();
+    let program = std::env::current_exe().context("cannot find the path of this program")?.display().to_string();
     if dir.contains(char::is_whitespace) {
-        return Err(Refused(anyhow::anyhow!("--dir {dir}: sbatch cannot take a name with a space for its logs")).into());
+        return Err(Refused(anyhow::anyhow!(
+            "--dir {dir}: sbatch does not accept a folder name with a space; choose another"
+        ))
+        .into());
     }
     let own: String = options.iter().map(|option| format!("#SBATCH {option}\n")).collect();
     let script = format!(
@@ -75,7 +78,7 @@ pub(super) fn submit(folder: &Folder, tasks: Option<&[usize]>) -> anyhow::Result
     // With several clusters it is `number;cluster`.
     let job = told.trim().split(';').next().unwrap_or_default().to_owned();
     if job.is_empty() || !job.bytes().all(|byte| byte.is_ascii_digit()) {
-        bail!("sbatch said `{}` instead of a job's number", told.trim());
+        bail!("sbatch printed `{}` instead of a job number", told.trim());
     }
     let path = jobs_path(folder);
     fs::OpenOptions::new()
@@ -83,7 +86,12 @@ pub(super) fn submit(folder: &Folder, tasks: Option<&[usize]>) -> anyhow::Result
         .append(true)
         .open(&path)
         .and_then(|mut file| writeln!(file, "{job}"))
-        .with_context(|| format!("{} cannot be written: cancel job {job}, nobody knows of it", path.display()))?;
+        .with_context(|| {
+            format!(
+                "{} cannot be written, so ackgate does not know about job {job}: cancel it (`scancel {job}`)",
+                path.display()
+            )
+        })?;
     Ok(job)
 }
 
@@ -112,7 +120,9 @@ pub(super) fn active(folder: &Folder) -> anyhow::Result<Option<Vec<usize>>> {
 /// What one of Slurm's programs prints.
 fn call(program: &str, arguments: &[String]) -> anyhow::Result<String> {
     let output = Command::new(program).args(arguments).output().map_err(|error| {
-        Refused(anyhow::anyhow!("{program} cannot be run: {error}; is Slurm installed here? --print shows the script"))
+        Refused(anyhow::anyhow!(
+            "cannot run {program}: {error}; is Slurm installed here? --print prints the job script instead"
+        ))
     })?;
     if !output.status.success() {
         bail!("{program}: {}", String::from_utf8_lossy(&output.stderr).trim());

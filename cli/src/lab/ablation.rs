@@ -38,7 +38,10 @@ pub(crate) struct Ablation {
 pub(super) fn run(args: &Ablation) -> anyhow::Result<()> {
     let stop = crate::stop::on_signals()?;
     if args.network.rate == RateArgument::Auto {
-        return Err(Refused(anyhow::anyhow!("the ablation compares at one --rate: name it")).into());
+        return Err(Refused(anyhow::anyhow!(
+            "`--rate auto` cannot be used here: give a fixed --rate, so that all points run at the same rate"
+        ))
+        .into());
     }
     let config = AblationConfig {
         spec: args.network.spec(None),

@@ -89,7 +89,7 @@ pub(super) fn run(args: &Faults) -> anyhow::Result<()> {
     }
     if let Some(unknown) = args.fault.iter().find(|name| !faults::cases().iter().any(|case| case.name == name.as_str()))
     {
-        return Err(Refused(anyhow::anyhow!("--fault: no fault is called `{unknown}`: --list shows them")).into());
+        return Err(Refused(anyhow::anyhow!("--fault: there is no fault `{unknown}`; --list shows all")).into());
     }
     testbed::require_privilege()?;
     let stop = crate::stop::on_signals()?;

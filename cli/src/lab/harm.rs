@@ -73,7 +73,7 @@ pub(super) fn run(args: &Harm) -> anyhow::Result<()> {
     if report.busy_before > BUSY {
         let share = 100.0 * report.busy_before;
         eprintln!(
-            "ackgate: other programs took {share:.0} % of the processors' time: rows without a rate limit tell little"
+            "ackgate: other programs used {share:.0} % of the CPU time, so rows without a rate limit are unreliable"
         );
     }
     match report.harmed().count() {

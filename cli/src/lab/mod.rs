@@ -123,7 +123,10 @@ impl Measurement {
     /// The testbed, with the rate chosen where that was left to the machine.
     fn lab(&self, stop: &AtomicBool) -> anyhow::Result<Lab> {
         if matches!(self.guarding.guard.as_str(), "m21" | "rto") && self.guarding.max_hold.is_some() {
-            return Err(Refused(anyhow::anyhow!("--max-hold is for what holds ACKs, not for m21 and rto")).into());
+            return Err(Refused(anyhow::anyhow!(
+                "--max-hold has no effect with m21 and rto, which hold no ACKs; omit it"
+            ))
+            .into());
         }
         let mut spec = self.network.spec(self.shape.cc.as_deref());
         if let Some(guard) = self.guarding.config() {
@@ -368,7 +371,7 @@ pub(crate) fn run(command: Command) -> anyhow::Result<()> {
         Command::Reproduce(args) => reproduce::run(&args),
         Command::Up(args) => {
             if args.network.rate == RateArgument::Auto {
-                return Err(Refused(anyhow::anyhow!("a standing testbed needs a --rate of its own, not `auto`")).into());
+                return Err(Refused(anyhow::anyhow!("`lab up` needs a fixed --rate, not `auto`")).into());
             }
             let entry = Testbed::build_standing(args.network.spec(None), &args.name)?;
             describe(&entry)?;

@@ -66,7 +66,10 @@ struct Cell {
 /// Runs and prints it.
 pub(super) fn run(args: &Web) -> anyhow::Result<()> {
     if args.network.rate == RateArgument::Auto {
-        return Err(Refused(anyhow::anyhow!("schemes are compared at one --rate: name it")).into());
+        return Err(Refused(anyhow::anyhow!(
+            "`--rate auto` cannot be used here: give a fixed --rate, so that all schemes run at the same rate"
+        ))
+        .into());
     }
     testbed::require_privilege()?;
     let stop = crate::stop::on_signals()?;

@@ -104,7 +104,7 @@ impl File {
         let metrics = tables.metrics.map(|metrics| {
             let address = metrics.address.as_deref().unwrap_or(METRICS);
             let problem =
-                |_| wrong("metrics.address", format!("`{address}` is no address; write it like \"{METRICS}\""));
+                |_| wrong("metrics.address", format!("`{address}` is not an address; write it like \"{METRICS}\""));
             address.parse().map_err(problem)
         });
         let samples = tables.status.samples.as_deref().map_or(Ok(Samples::None), |text| match parse_time(text) {
@@ -248,14 +248,14 @@ mod tests {
             (&format!("{device}dev = 'eth1'\n"), "unknown key `dev`"),
             (&format!("{device}every-ack = 'yes'\n"), "key `device.0.every-ack`: is on or off"),
             (&format!("{device}exclude = 'port 22'\n"), "is a list"),
-            (&format!("{device}exclude = ['port 0']\n"), "`0` is no port"),
+            (&format!("{device}exclude = ['port 0']\n"), "`0` is not a port number"),
             (&format!("{device}observe = true\nbatch = 1000\n"), "key `device.0`: the argument"),
             (&format!("{device}buffer = 96000\nbatch = 90000\n"), "half the buffer"),
             (&format!("{device}guard = 'ictcp'\n"), "guard.toml:3: key `device.0.guard`: ictcp runs in user space"),
             (&format!("{device}guard = 'best'\n"), "possible values: pac"),
             (
                 &format!("{device}[metrics]\naddress = 'here'\n"),
-                "guard.toml:4: key `metrics.address`: `here` is no address",
+                "guard.toml:4: key `metrics.address`: `here` is not an address",
             ),
             (&format!("{device}[status]\nsamples = '1ms'\n"), "key `status.samples`: there is one sample a second"),
             (&format!("{device}[statsu]\n"), "guard.toml:3"),

@@ -64,7 +64,7 @@ pub(super) fn run(path: &Path, json: bool) -> anyhow::Result<()> {
     let metrics = file.metrics.map(|address| Metrics::start(address, &board)).transpose()?;
     // Every thread that is started from here on has only these capabilities.
     let redirect = file.devices.iter().any(|device| device.settings.hold == HoldChoice::Redirect);
-    privilege::keep_needed(redirect).context("could not give up capabilities")?;
+    privilege::keep_needed(redirect).context("could not drop capabilities")?;
     let (news, inbox) = channel();
     stop::tell_signals({
         let news = news.clone();
@@ -145,7 +145,9 @@ impl Fleet {
 
     /// Reads the file again. One that makes no sense changes nothing.
     fn reload(&mut self, path: &Path) {
-        let kept = |error: &dyn std::fmt::Display| output::say(&format!("the settings stay as they are: {error}"));
+        let kept = |error: &dyn std::fmt::Display| {
+            output::say(&format!("reload failed, the previous settings stay in force: {error}"))
+        };
         let file = match File::read(path) {
             Ok(file) => file,
             Err(error) => return kept(&error),
@@ -184,7 +186,7 @@ impl Fleet {
                 output::say(&format!("{name} is not guarded: {error:#}"));
             }
         }
-        output::say(&format!("{} was read again: {}", path.display(), self.status()));
+        output::say(&format!("{} reloaded: {}", path.display(), self.status()));
         self.file = file;
     }
 

@@ -40,7 +40,7 @@ pub(super) fn run(arguments: &Arguments, place: &Place, scheme: Scheme) -> anyho
         attach: settings.attach.choice(),
     };
     let mut host = Host::start(&options, policy)?;
-    privilege::keep_needed(false).context("could not give up capabilities")?;
+    privilege::keep_needed(false).context("could not drop capabilities")?;
     let mut screen = Screen::new(arguments.json);
     let guard = settings.guard_name();
     if arguments.json {

@@ -24,8 +24,8 @@ impl Place {
             Some(device) => device.to_owned(),
             None => route::default_device().ok_or_else(|| {
                 Refused(anyhow::anyhow!(
-                    "there is no default route here whose interface could be guarded; name one with --dev (`ip link` lists \
-                     those there are)"
+                    "there is no default route, so the interface to guard is not known; name one with --dev (`ip link` lists \
+                     them)"
                 ))
             })?,
         };

@@ -208,7 +208,7 @@ impl Metrics {
         let ours = Arc::clone(&server);
         let serve = move || {
             if let Err(error) = privilege::give_up() {
-                return tracing::error!("metrics are not served: could not give up capabilities: {error}");
+                return tracing::error!("metrics are not served: could not drop capabilities: {error}");
             }
             for request in ours.incoming_requests() {
                 let asks = matches!(request.method(), Method::Get | Method::Head);

@@ -63,7 +63,7 @@ impl Worker {
     /// When there are no threads or descriptors left.
     pub(super) fn start(device: Device, board: &Board, tell: impl Fn(Told) + Send + 'static) -> anyhow::Result<Self> {
         let (orders, receiver) = channel();
-        let (knocks, knock) = UnixStream::pair().context("could not make a pair of sockets")?;
+        let (knocks, knock) = UnixStream::pair().context("could not create a pair of sockets")?;
         knocks.set_nonblocking(true)?;
         knock.set_nonblocking(true)?;
         let own = Orders { orders: orders.clone(), knock: knock.try_clone()? };
@@ -116,7 +116,7 @@ impl Inside {
                     if refused && !before {
                         return (self.tell)(Told::Refused(error));
                     }
-                    if self.pause(&format!("{error:#}; tried again every {} s", PAUSE.as_secs())) == Next::Stop {
+                    if self.pause(&format!("{error:#}; retrying every {} s", PAUSE.as_secs())) == Next::Stop {
                         return;
                     }
                 }
@@ -157,7 +157,7 @@ impl Inside {
                 (Order::Adopt(..), None) => {}
                 (Order::Change(device), Some((guard, _))) => {
                     if let Err(why) = self.prepare(guard, device.clone()) {
-                        (self.tell)(Told::Changed(format!("guarded anew with other settings ({why})")));
+                        (self.tell)(Told::Changed(format!("guard restarted for the new settings ({why})")));
                         self.device = *device;
                         return Ok(Some(Next::Again));
                     }
@@ -172,7 +172,9 @@ impl Inside {
                             (self.tell)(Told::Changed(place.told(device.settings.buffer)));
                             self.device = *device;
                         }
-                        Err(error) => (self.tell)(Told::Kept(format!("keeps its settings: {error}"))),
+                        Err(error) => (self.tell)(Told::Kept(format!(
+                            "reload failed, the previous settings stay in force: {error}"
+                        ))),
                     }
                 }
                 // A later change is under way.

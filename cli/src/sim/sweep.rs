@@ -120,7 +120,7 @@ impl New {
         // Before the runs, which may be long.
         if let Some(path) = &self.show.plot {
             let part = if shard.n > 1 {
-                format!("; part {} alone has none to draw: leave --plot out", self.shard)
+                format!("; part {} alone cannot be plotted: omit --plot", self.shard)
             } else {
                 String::new()
             };

@@ -219,7 +219,7 @@ impl Scene<'_> {
             service.configure(self.testbed, &GuardConfig { extra, ..self.config.clone() })?;
             self.signal(Signal::SIGHUP)?;
             if self.guard.as_mut().and_then(|guard| guard.event("changed")).is_none() {
-                return Err(RowError::Lab(GuardError::End("it did not take its new settings".into()).into()));
+                return Err(RowError::Lab(GuardError::End("it did not apply its new settings".into()).into()));
             }
         }
         Ok(Some(format!("took {} changes in {} ms", BUFFERS.len(), began.elapsed().as_millis())))
@@ -239,13 +239,13 @@ impl Scene<'_> {
         self.service = Some(service);
         match new {
             true => Ok(Some(format!("{ended}, guarded again after {} ms", began.elapsed().as_millis()))),
-            false => Err(RowError::Lab(GuardError::End("it still runs the old program".into()).into())),
+            false => Err(RowError::Lab(GuardError::End("it still runs the old executable".into()).into())),
         }
     }
 
     fn moved_in_time(&self) -> Result<Option<String>, RowError> {
         if !self.may.step_clock {
-            let why = "it steps the clock of this whole host: with --step-clock, best in a virtual machine";
+            let why = "it steps the clock of this whole host; allow it with --step-clock, best in a virtual machine";
             return Err(RowError::Impossible(why.into()));
         }
         let step = |seconds| Stepped::by(seconds).map_err(io_error("stepping the clock"));
@@ -260,12 +260,12 @@ impl Scene<'_> {
 
     fn slept(&self) -> Result<Option<String>, RowError> {
         if !self.may.suspend {
-            let why = "it suspends this whole host: with --suspend, best in a virtual machine";
+            let why = "it suspends this whole host; allow it with --suspend, best in a virtual machine";
             return Err(RowError::Impossible(why.into()));
         }
         let slept = suspend(ALARM).map_err(io_error("suspending this host"))?;
         if slept < NAP {
-            return Err(RowError::Impossible("this host woke at once".into()));
+            return Err(RowError::Impossible("this host did not stay suspended".into()));
         }
         std::thread::sleep(Duration::from_secs(1));
         Ok(self.guard.is_some().then(|| format!("guarded on after {:.1} s of sleep", slept.as_secs_f64())))
@@ -281,7 +281,7 @@ impl Scene<'_> {
         self.testbed.delete_receiver_device()?;
         match self.ended(PATIENCE)? {
             Some(ended) => Ok(Some(ended)),
-            None => Err(RowError::Lab(GuardError::End("it guards a device that there is not".into()).into())),
+            None => Err(RowError::Lab(GuardError::End("it did not notice that its device was deleted".into()).into())),
         }
     }
 
@@ -291,7 +291,7 @@ impl Scene<'_> {
                 Ok(Some("the second one was refused".into()))
             }
             Err(error) => Err(error.into()),
-            Ok(_) => Err(RowError::Lab(GuardError::End("two guards guard one device".into()).into())),
+            Ok(_) => Err(RowError::Lab(GuardError::End("a second guard started on the same device".into()).into())),
         }
     }
 
@@ -299,17 +299,19 @@ impl Scene<'_> {
         tc(&self.testbed.receiver(), &["qdisc", "del", "dev", RECEIVER_DEVICE, "clsact"])?;
         match self.ended(PATIENCE)? {
             Some(ended) => Ok(Some(ended)),
-            None => Err(RowError::Lab(GuardError::End("its programs are gone, and it runs on".into()).into())),
+            None => {
+                Err(RowError::Lab(GuardError::End("it did not notice that its programs were detached".into()).into()))
+            }
         }
     }
 
     fn starved(&mut self) -> Result<Option<String>, RowError> {
-        let missing = || RowError::Impossible("there is no memory controller that may be used".into());
+        let missing = || RowError::Impossible("no cgroup memory controller is available".into());
         let group = self.group.insert(Group::new(STARVED).ok_or_else(missing)?);
         let failed = io_error("moving the guard into a control group");
         let guards = processes(&self.testbed.receiver()).map_err(&failed)?;
         if guards.is_empty() {
-            return Err(RowError::Impossible("no process of the guard is at the receiver".into()));
+            return Err(RowError::Impossible("no guard process runs at the receiver".into()));
         }
         for (pid, _) in guards {
             group.add(pid).map_err(&failed)?;
@@ -317,7 +319,7 @@ impl Scene<'_> {
         let began = Instant::now();
         while !group.has_struck().map_err(io_error("looking at the control group"))? {
             if began.elapsed() > PATIENCE {
-                return Err(RowError::Impossible("the guard asked for no memory meanwhile".into()));
+                return Err(RowError::Impossible("the guard did not reach the memory limit".into()));
             }
             std::thread::sleep(Duration::from_millis(20));
         }

@@ -137,14 +137,14 @@ pub fn run_faults(
     mut tell: impl FnMut(&FaultReport),
 ) -> Result<FaultsReport, RowError> {
     if let Some(unknown) = config.faults.iter().find(|name| !cases().iter().any(|case| case.name == name.as_str())) {
-        return Err(RowError::Impossible(format!("no fault is called `{unknown}`: --list shows them")));
+        return Err(RowError::Impossible(format!("there is no fault `{unknown}`; --list shows all")));
     }
     let mut rows = Vec::new();
     for scheme in config.policies.iter().map(|policy| Scheme::new(policy, config.program.as_ref())) {
         let parts = scheme.parts(config.at);
         if parts.is_empty() {
             let at = config.at.map_or("", Place::name);
-            return Err(RowError::Impossible(format!("{} has no part at the place `{at}`", scheme.policy())));
+            return Err(RowError::Impossible(format!("--at {at}: {} has no part there", scheme.policy())));
         }
         for places in parts {
             for case in cases().iter().filter(|case| config.has(case)) {
@@ -194,7 +194,7 @@ fn report(
         if case.network_returns && (case.strikes_all || scheme.loses_frames()) {
             let alone = strike(case, scheme, places, config, false)?;
             if alone.recovered.is_none() {
-                return Err(RowError::Impossible("without a guard, too, connections do not go on".into()));
+                return Err(RowError::Impossible("connections do not recover without a guard either".into()));
             }
             fault = alone.pause;
         }
@@ -219,10 +219,10 @@ fn report(
     let promises = [
         (case.network_returns && row.connections_lost > 0, "a connection was lost"),
         (case.network_returns && row.bytes_lost > 0, "bytes were lost"),
-        (case.network_returns && noticed.recovered.is_none(), "a connection did not go on"),
-        (case.network_returns && beyond > LONGEST_PAUSE, "a connection stood still for too long"),
+        (case.network_returns && noticed.recovered.is_none(), "a connection did not recover"),
+        (case.network_returns && beyond > LONGEST_PAUSE, "a connection paused for too long"),
         (!row.left.is_empty(), "something was left on the host"),
-        (!noticed.came_about, "what was to be tried did not come about"),
+        (!noticed.came_about, "the fault did not take effect"),
     ];
     row.broken.extend(promises.iter().filter(|(broken, _)| *broken).map(|(_, what)| (*what).to_owned()));
     Ok(row)
@@ -249,7 +249,7 @@ fn strike(
     let load = Load::start(&testbed, config.connections)?;
     std::thread::sleep(BEFORE);
     if load.wait_for_all(RECOVERY).is_none() {
-        return Err(RowError::Impossible("a connection stands still before anything has happened".into()));
+        return Err(RowError::Impossible("a connection is stalled before the fault is injected".into()));
     }
     for part in [&mut guard, &mut rest].into_iter().flatten() {
         scheme.require_work(part)?;

@@ -79,7 +79,11 @@ impl Scheme {
     /// When a part of the guard, under load, does not do what it is there for: then no fault would tell anything.
     pub(super) fn require_work(&self, guard: &mut Guard) -> Result<(), RowError> {
         let Some(place) = guard.idle_part(|place| self.sign(place)) else { return Ok(()) };
-        let problem = format!("at the place `{}`, {} does nothing under this load", place.name(), self.policy());
+        let problem = format!(
+            "at `{}`, {} is idle under this load, so the fault would show nothing",
+            place.name(),
+            self.policy()
+        );
         Err(RowError::Lab(GuardError::End(problem).into()))
     }
 

@@ -15,7 +15,7 @@ const STATE: &str = "/sys/power/state";
 /// When this process may not, or the host cannot sleep or has nothing to wake it.
 pub(super) fn suspend(alarm: Duration) -> io::Result<Duration> {
     if !fs::read_to_string(STATE)?.split_whitespace().any(|state| state == "mem") {
-        return Err(io::Error::new(ErrorKind::Unsupported, "it cannot be suspended to memory"));
+        return Err(io::Error::new(ErrorKind::Unsupported, "this host cannot be suspended to RAM"));
     }
     let before = asleep()?;
     // An alarm that is set already is in the way of another.

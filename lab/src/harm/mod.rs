@@ -218,7 +218,7 @@ pub fn rows() -> impl Iterator<Item = &'static Row> {
 /// A name that fits no row.
 pub fn choose(names: &[String]) -> Result<Vec<&'static Row>, String> {
     if let Some(unknown) = names.iter().find(|name| !rows().any(|row| row.name.starts_with(name.as_str()))) {
-        return Err(format!("no row is called `{unknown}`, or begins so: --list shows them"));
+        return Err(format!("no row has the name or prefix `{unknown}`; --list shows all"));
     }
     let exact = |name: &String| rows().any(|row| row.name == name.as_str());
     let chosen = |row: &&Row| {

@@ -100,7 +100,7 @@ pub enum RowError {
         source: io::Error,
     },
     /// The simulator refused or gave up.
-    #[error("simulated: {0}")]
+    #[error("simulation failed: {0}")]
     Simulated(String),
 }
 

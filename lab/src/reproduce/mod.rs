@@ -88,13 +88,13 @@ pub enum ReproduceError {
     #[error(transparent)]
     Web(#[from] WebError),
     /// An experiment that the lab has no load for.
-    #[error("the lab has no load for {0}")]
+    #[error("the lab cannot generate the load of {0}")]
     Workload(String),
     /// The machine does not tell how busy it is.
-    #[error("how busy this machine is: {0}")]
+    #[error("cannot measure how busy this machine is: {0}")]
     Machine(std::io::Error),
     /// The simulator failed.
-    #[error("simulated: {0}")]
+    #[error("simulation failed: {0}")]
     Simulated(#[from] ackgate_sim::Error),
 }
 

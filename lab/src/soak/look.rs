@@ -75,7 +75,7 @@ impl<'a> Looker<'a> {
                 return Ok(Frames { carried: before, accounted: accounted(&told) });
             }
         }
-        Err(lab(format!("{RECEIVER_DEVICE} still carries frames {LOOKS} s after the load ended")))
+        Err(lab(format!("{RECEIVER_DEVICE} still carries traffic {LOOKS} s after the load ended")))
     }
 
     /// Takes the guard off.
@@ -160,7 +160,9 @@ fn flow_map(pid: u32) -> Result<MapHandle, RowError> {
             return Ok(map);
         }
     }
-    Err(RowError::Impossible(format!("the guard has no BPF map `{FLOWS}`: only schemes on the fast path can soak")))
+    Err(RowError::Impossible(format!(
+        "the guard has no BPF map `{FLOWS}`: `lab soak` works only with guards on the fast path"
+    )))
 }
 
 fn lab(what: String) -> RowError {

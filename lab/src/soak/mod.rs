@@ -175,7 +175,7 @@ fn flat(samples: &[Sample], time: Duration) -> Promise {
     let (Some(early), Some(late)) = (most(false), most(true)) else {
         return Promise { name: "memory", kept: false, seen: "too few looks: more time, or more often".into() };
     };
-    let seen = format!("{early} KiB at most in the first fifth, {late} KiB later; {GROWTH} KiB more are allowed");
+    let seen = format!("at most {early} KiB in the first fifth, {late} KiB later; a growth of {GROWTH} KiB is allowed");
     Promise { name: "memory", kept: late <= early + GROWTH, seen }
 }
 

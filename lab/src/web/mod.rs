@@ -40,7 +40,7 @@ pub enum WebError {
     )]
     Missing,
     /// It does not serve.
-    #[error("nginx does not begin to serve: {0}")]
+    #[error("nginx does not start: {0}")]
     Server(String),
     /// A connection broke.
     #[error("the connection to {address}: {source}")]
@@ -51,7 +51,7 @@ pub enum WebError {
         source: io::Error,
     },
     /// An answer that is no file.
-    #[error("the answer of {address} cannot be used: {problem}")]
+    #[error("bad response from {address}: {problem}")]
     Answer {
         /// The server.
         address: SocketAddr,
@@ -59,7 +59,7 @@ pub enum WebError {
         problem: String,
     },
     /// Time is up.
-    #[error("time was up while {0} answers had not come")]
+    #[error("time limit reached with {0} responses outstanding")]
     Deadline(usize),
     /// Stopped by a signal.
     #[error("stopped")]

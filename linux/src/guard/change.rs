@@ -47,7 +47,7 @@ impl Guard {
         let legacy = self.datapath.legacy();
         if legacy.by_netfilter() {
             // Its rule keeps the program that it was made with.
-            return Err(Error::Settings("hold nfqueue keeps its settings while the guard runs".into()));
+            return Err(Error::Settings("with hold nfqueue, settings cannot change while the guard runs".into()));
         }
         Ok(Preparation { legacy, options })
     }

@@ -185,7 +185,8 @@ pub fn root_cgroup() -> Result<PathBuf, Error> {
         .map_err(|source| Error::Io { what: "read /proc/self/mountinfo", source })?;
     mounted_cgroup(&mounts).ok_or_else(|| {
         Error::Settings(
-            "no control groups of version 2 are mounted here; mount them (`mount -t cgroup2 none /mnt`) and give --cgroup".into(),
+            "no cgroup v2 hierarchy is mounted here; mount it (`mount -t cgroup2 none /mnt`) and name it with --cgroup"
+                .into(),
         )
     })
 }

@@ -104,14 +104,16 @@ impl Standby {
         let gone =
             |process: &Process| !matches!(waitpid(process.pid, Some(WaitPidFlag::WNOHANG)), Ok(WaitStatus::StillAlive));
         if self.process.as_ref().is_some_and(gone) {
-            tracing::warn!("the standby process has ended; another one is started");
+            tracing::warn!("the standby process has ended; starting another one");
             self.process = None;
             self.vault.end();
         }
         if self.process.is_none()
             && let Err(error) = self.post(shared)
         {
-            tracing::warn!("{error}; if this process is stopped now, connections wait for their timers");
+            tracing::warn!(
+                "{error}; without a standby process, connections wait for retransmission timeouts if this process is stopped"
+            );
         }
     }
 

@@ -39,7 +39,7 @@ pub enum CaptureError {
     },
 
     /// The file is no capture, or breaks off.
-    #[error("`{file}` is no pcap or pcapng capture, or is damaged: {what}")]
+    #[error("`{file}` is not a pcap or pcapng file, or it is damaged: {what}")]
     Damaged {
         /// The file.
         file: String,
@@ -57,11 +57,13 @@ pub enum CaptureError {
     },
 
     /// Nothing in it is TCP data.
-    #[error("`{0}` holds no TCP segment with data")]
+    #[error("`{0}` contains no TCP segment with data")]
     Empty(String),
 
     /// It spans more time than is looked at in bins of this width.
-    #[error("`{file}` spans more than {MOST_BINS} bins of {width}: take wider bins, or cut a part out of it")]
+    #[error(
+        "`{file}` spans more than {MOST_BINS} bins of {width}; choose a larger --bin, or cut the capture (`editcap -A -B`)"
+    )]
     TooLong {
         /// The file.
         file: String,

@@ -148,7 +148,10 @@ impl Watch {
         const WHAT: &str = "load the BPF program that watches";
         if options.width < WIDTHS.0 || options.width > WIDTHS.1 {
             let (least, most) = WIDTHS;
-            return Err(Error::Settings(format!("a bin is {least} to {most} wide, not {}", options.width)));
+            return Err(Error::Settings(format!(
+                "the bin width must be between {least} and {most}, not {}",
+                options.width
+            )));
         }
         let device = Device::find(&options.device)?;
         privilege::require()?;

@@ -62,7 +62,7 @@ fn rate(key: &str, value: Rate) -> Checked {
     match limits::of(key) {
         Some(Range::Rate(..)) if value.0 == 0 => refuse(key, "a rate of 0 never sends anything"),
         Some(range @ Range::Rate(low, high)) if value < low || value > high => {
-            refuse(key, format!("{} bit/s is absurd: {range}", value.0))
+            refuse(key, format!("{} bit/s is out of range: {range}", value.0))
         }
         range => listed(key, range.is_some()),
     }
@@ -103,8 +103,10 @@ pub(super) fn check(scenario: &Scenario) -> Checked {
     span("time_limit", scenario.time_limit)?;
     span("warm_up", scenario.warm_up)?;
     if scenario.warm_up >= scenario.time_limit {
-        let problem =
-            format!("{} leaves nothing to be measured before time_limit, {}", scenario.warm_up, scenario.time_limit);
+        let problem = format!(
+            "{} is not below time_limit, {}, so nothing would be measured",
+            scenario.warm_up, scenario.time_limit
+        );
         return refuse("warm_up", problem);
     }
     Ok(())
@@ -125,7 +127,8 @@ fn check_group(key: &str, group: &Group, scenario: &Scenario) -> Checked {
         let links = scenario.network.topology.longest_way();
         let others = Span(scenario.network.rtt.0 / links * (links - 1));
         if rtt < others {
-            let problem = format!("{rtt} is less than the {others} that links have which it shares with others");
+            let problem =
+                format!("{rtt} is less than {others}, the delay of the links that it shares with other senders");
             return refuse(at("rtt"), problem);
         }
     }
@@ -163,7 +166,10 @@ fn senders(scenario: &Scenario) -> Checked {
         list = if party.key.starts_with("group") { "group" } else { list };
     }
     if total > MAX_SENDERS {
-        return refuse(list, format!("{total} senders with the main ones: at most {MAX_SENDERS} in all"));
+        return refuse(
+            list,
+            format!("{total} senders in total, including the main ones; at most {MAX_SENDERS} are allowed"),
+        );
     }
     if scenario.rounds == 0 {
         return refuse("rounds", "0 rounds measure nothing: at least 1");
@@ -190,14 +196,14 @@ fn network(network: &Network, senders: u32) -> Checked {
             if links > MAX_FABRIC {
                 return refuse(
                     "network.topology.spines",
-                    format!("{links} links between switches: at most {MAX_FABRIC}"),
+                    format!("{links} links between switches; at most {MAX_FABRIC} are allowed"),
                 );
             }
             let paths = u64::from(senders) * u64::from(fabric.spines);
             if paths > MAX_PATHS {
                 return refuse(
                     "network.topology.spines",
-                    format!("{paths} paths from senders over spines: at most {MAX_PATHS}"),
+                    format!("{paths} paths from senders over spines; at most {MAX_PATHS} are allowed"),
                 );
             }
             Ok(())
@@ -213,7 +219,7 @@ fn check_tree(tree: &Tree) -> Checked {
         return refuse("network.topology.switches", "a tree needs at least one switch, `{ name = \"root\" }`");
     }
     if switches.len() > 10_000 {
-        return refuse("network.topology.switches", format!("{} switches: at most 10000", switches.len()));
+        return refuse("network.topology.switches", format!("{} switches; at most 10000 are allowed", switches.len()));
     }
     let index = |name: &str| switches.iter().position(|switch| switch.name == name);
     for (i, switch) in switches.iter().enumerate() {
@@ -244,7 +250,10 @@ fn check_tree(tree: &Tree) -> Checked {
         let key = format!("network.topology.switches.{i}");
         return refuse(
             key,
-            format!("`{}` has no uplink, but there is a root already: one switch only has none", switch.name),
+            format!(
+                "`{}` has no uplink, but another switch is the root already; all other switches need an uplink",
+                switch.name
+            ),
         );
     }
     if index(&tree.receiver_at).is_none() {
@@ -302,10 +311,10 @@ fn capacity(key: &str, capacity: Capacity, frame: u64) -> Checked {
     match capacity {
         Capacity::Bytes(0) | Capacity::Packets(0) => refuse(key, "a buffer of 0 drops every frame that has to wait"),
         Capacity::Bytes(bytes) if bytes < frame => {
-            refuse(key, format!("{bytes} bytes never hold a full frame, which has {frame}"))
+            refuse(key, format!("{bytes} bytes cannot hold a full frame of {frame} bytes"))
         }
         Capacity::Bytes(bytes) if bytes > MAX_BUFFER => {
-            refuse(key, format!("{bytes} bytes are absurd: at most {MAX_BUFFER}, or \"unlimited\""))
+            refuse(key, format!("{bytes} bytes are out of range: at most {MAX_BUFFER}, or \"unlimited\""))
         }
         _ => Ok(()),
     }
@@ -377,8 +386,10 @@ fn tcp(tcp: &Tcp) -> Checked {
     tcp.wscale.map_or(Ok(()), |shift| whole("tcp.wscale", shift))?;
     let largest = 0xffff << tcp.wscale.unwrap_or(14);
     if tcp.rwnd < u64::from(tcp.mss) || tcp.rwnd > largest {
-        let problem =
-            format!("{} bytes are not between one MSS, {}, and {largest}, what its scale expresses", tcp.rwnd, tcp.mss);
+        let problem = format!(
+            "{} bytes are not between one MSS, {}, and {largest}, the largest window that its scale allows",
+            tcp.rwnd, tcp.mss
+        );
         return refuse("tcp.rwnd", problem);
     }
     Ok(())
@@ -387,14 +398,15 @@ fn tcp(tcp: &Tcp) -> Checked {
 fn workload(key: &str, workload: &Workload, senders: u32, scenario: &Scenario) -> Checked {
     let at = |part: &str| format!("{key}.{part}");
     let limit = |part: &str, bytes: u128| {
-        let problem = format!("{bytes} bytes in all are absurd: at most {MAX_TRAFFIC}");
+        let problem = format!("{bytes} bytes in total are out of range: at most {MAX_TRAFFIC}");
         if bytes > MAX_TRAFFIC { refuse(at(part), problem) } else { Ok(()) }
     };
     match workload {
         Workload::Rounds(rounds) => {
             let shares = if rounds.per == Per::Round { u64::from(senders) } else { 1 };
             if rounds.volume < shares {
-                let problem = format!("{} bytes leave some of {shares} senders nothing to send", rounds.volume);
+                let problem =
+                    format!("{} bytes are too few for {shares} senders: some would send nothing", rounds.volume);
                 return refuse(
                     at("volume"),
                     if shares == 1 { "0 bytes are no traffic: at least 1B".into() } else { problem },
@@ -434,7 +446,7 @@ fn workload(key: &str, workload: &Workload, senders: u32, scenario: &Scenario) -
         }
         Workload::Trace(trace) => {
             if let Some(flow) = trace.arrivals.iter().find(|flow| flow.sender >= senders) {
-                let problem = format!("sender {} in it is not among senders 0 to {}", flow.sender, senders - 1);
+                let problem = format!("it names sender {}, but the senders are 0 to {}", flow.sender, senders - 1);
                 return refuse(at("file"), problem);
             }
             limit("file", trace.arrivals.iter().map(|flow| u128::from(flow.bytes)).sum())

@@ -140,9 +140,9 @@ impl Document {
         let read = std::fs::File::open(path).and_then(|opened| opened.take(MAX_FILE + 1).read_to_end(&mut text));
         read.map_err(|error| refused(format!("cannot be read: {error}")))?;
         if text.len() as u64 > MAX_FILE {
-            return Err(refused(format!("is no scenario: it is longer than {} MiB", MAX_FILE >> 20)));
+            return Err(refused(format!("is too large for a scenario (limit: {} MiB)", MAX_FILE >> 20)));
         }
-        let text = String::from_utf8(text).map_err(|_| refused("is not TOML: it is not text (UTF-8)".into()))?;
+        let text = String::from_utf8(text).map_err(|_| refused("is not valid TOML: it is not UTF-8 text".into()))?;
         let mut document = Self::parse(&file, &text)?;
         document.folder = path.parent().map(Path::to_path_buf).unwrap_or_default();
         Ok(document)
@@ -187,7 +187,7 @@ impl Document {
             ScenarioError::new(
                 place(at),
                 "",
-                format!("is not TOML: {}", error.message().trim_end().replace('\n', "; ")),
+                format!("is not valid TOML: {}", error.message().trim_end().replace('\n', "; ")),
             )
         })?;
         let root = Node { value: convert_table(table.get_ref(), &place)?, place: place(0) };

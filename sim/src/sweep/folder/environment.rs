@@ -24,13 +24,14 @@ pub fn task_number(variable: impl Fn(&str) -> Option<String>) -> Result<usize, S
         // Grid Engine says "undefined" and LSF 0 where there is no array.
         let absent = |text: &str| text.is_empty() || text == "undefined" || (name == "LSB_JOBINDEX" && text == "0");
         let Some(text) = variable(name).filter(|text| !absent(text)) else { continue };
-        let number: usize = text.trim().parse().map_err(|_| {
-            SweepError::Usage(format!("{name}={text}: is not the number of a task; give one with --task"))
-        })?;
+        let number: usize = text
+            .trim()
+            .parse()
+            .map_err(|_| SweepError::Usage(format!("{name}={text} is not a task number; give it with --task")))?;
         let number = number.saturating_add(add);
         match found {
             Some((other, known)) if known != number => {
-                let problem = format!("{other} says task {known}, {name} says task {number}; give one with --task");
+                let problem = format!("{other} is {known}, but {name} is {number}; give the task with --task");
                 return Err(SweepError::Usage(problem));
             }
             _ => found = Some((name, number)),
@@ -38,7 +39,10 @@ pub fn task_number(variable: impl Fn(&str) -> Option<String>) -> Result<usize, S
     }
     found.map(|(_, number)| number).ok_or_else(|| {
         let names: Vec<&str> = VARIABLES.iter().map(|(name, _)| *name).collect();
-        SweepError::Usage(format!("which task? No scheduler says it ({}); give one with --task", names.join(", ")))
+        SweepError::Usage(format!(
+            "the task number is unknown: no scheduler set {}; give it with --task",
+            names.join(", ")
+        ))
     })
 }
 
@@ -63,9 +67,9 @@ mod tests {
 
     #[test]
     fn what_cannot_be_told_is_said() {
-        assert!(number(&[]).unwrap_err().contains("which task?"));
-        assert!(number(&[("SLURM_ARRAY_TASK_ID", "x")]).unwrap_err().contains("is not the number of a task"));
+        assert!(number(&[]).unwrap_err().contains("the task number is unknown"));
+        assert!(number(&[("SLURM_ARRAY_TASK_ID", "x")]).unwrap_err().contains("is not a task number"));
         let both = number(&[("SLURM_ARRAY_TASK_ID", "3"), ("LSB_JOBINDEX", "4")]).unwrap_err();
-        assert!(both.contains("says task 3") && both.contains("says task 4"), "{both}");
+        assert!(both.contains(" is 3") && both.contains(" is 4"), "{both}");
     }
 }

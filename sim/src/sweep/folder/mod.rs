@@ -53,7 +53,7 @@ impl Tasks {
     pub fn read(text: &str, file: &str, build: &str) -> Result<Self, SweepError> {
         let order = Order::parse(text, file)?;
         if order.build != build {
-            let problem = format!("{file}: was made by ackgate {}, this is {build}", order.build);
+            let problem = format!("{file}: was created by ackgate {}, but this is {build}", order.build);
             return Err(SweepError::Foreign(format!("{problem}: run all tasks with one build")));
         }
         Ok(Self { order })
@@ -164,7 +164,7 @@ impl Folder {
         measured: &[Sample],
     ) -> Result<Self, SweepError> {
         if let Some(point) = points.iter().find(|point| point.values.iter().any(|value| value.contains('\n'))) {
-            return Err(SweepError::Usage(format!("--vary: `{}` has a line break in it", point.values.join(" "))));
+            return Err(SweepError::Usage(format!("--vary: `{}` contains a line break", point.values.join(" "))));
         }
         let costs = estimate(&work.keys(), points, measured);
         #[expect(clippy::cast_sign_loss, reason = "costs are not negative")]
@@ -181,7 +181,8 @@ impl Folder {
                 let held = fs::read_to_string(path.join("plan.json")).ok();
                 let held = held.and_then(|text| Order::parse(&text, "plan.json").ok());
                 let command = held.map_or_else(|| W::COMMAND.to_owned(), |order| order.command);
-                let advice = format!("`ackgate {command} missing` goes on with them; new ones need another folder");
+                let advice =
+                    format!("continue them with `ackgate {command} missing`, or choose another folder for new ones");
                 return Err(SweepError::Usage(format!("{} holds tasks already: {advice}", path.display())));
             }
             Err(error) => return Err(failed(error)),
@@ -195,8 +196,9 @@ impl Folder {
     /// When it holds no tasks, or they were cut by another build, whose figures need not be these.
     pub fn open(path: &Path, build: &str) -> Result<Self, SweepError> {
         let file = path.join("plan.json");
-        let text = fs::read_to_string(&file)
-            .map_err(|error| SweepError::Usage(format!("{}: no tasks here: {error}", file.display())))?;
+        let text = fs::read_to_string(&file).map_err(|error| {
+            SweepError::Usage(format!("{}: this folder contains no tasks: {error}", file.display()))
+        })?;
         Ok(Self { path: path.into(), tasks: Tasks::read(&text, &file.display().to_string(), build)? })
     }
 
@@ -309,7 +311,7 @@ impl Folder {
         let found: Vec<Vec<String>> = points.iter().filter_map(|point| rows.remove(point.fingerprint)).collect();
         if found.len() < points.len() {
             let (missing, all) = (points.len() - found.len(), points.len());
-            let advice = format!("`ackgate {} missing {path}` runs them", self.tasks.command());
+            let advice = format!("run them with `ackgate {} missing {path}`", self.tasks.command());
             return Err(SweepError::Missing(format!("{path}: {missing} of {all} points are missing; {advice}")));
         }
         Ok(found)

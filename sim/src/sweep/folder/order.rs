@@ -77,10 +77,10 @@ impl Order {
         struct Versioned {
             format: u32,
         }
-        let none = |error: serde_json::Error| SweepError::Usage(format!("{file}: is not a plan with tasks: {error}"));
+        let none = |error: serde_json::Error| SweepError::Usage(format!("{file}: is not a task plan: {error}"));
         let Versioned { format } = serde_json::from_str(text).map_err(none)?;
         if format != FORMAT {
-            let problem = format!("{file}: has form {format}, this program knows {FORMAT}");
+            let problem = format!("{file}: has format version {format}; this program supports {FORMAT}");
             return Err(SweepError::Usage(problem));
         }
         serde_json::from_str(text).map_err(none)
@@ -101,7 +101,7 @@ impl Order {
         let task = number
             .checked_sub(1)
             .and_then(|i| self.tasks.get(i))
-            .ok_or_else(|| SweepError::Usage(format!("task {number}: there are tasks 1 to {count}")))?;
+            .ok_or_else(|| SweepError::Usage(format!("task {number} does not exist: the tasks are 1 to {count}")))?;
         let count = work.count();
         let places = parse_ranges(&task.points, count).filter(|all| all.iter().all(|place| *place < count));
         let places = places.ok_or_else(|| SweepError::Usage(format!("task {number}: its points cannot be read")))?;
