@@ -51,7 +51,7 @@ pub struct Prefix {
 /// A rule that cannot be understood.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{text}` is no rule: {problem}; write a prefix of the peer's address like \"10.0.0.0/8\" or \"fd00::/8\", \"port 22\" or \"port 8000-8080\", or \
+    "`{text}` is not a rule: {problem}; write a prefix of the peer's address like \"10.0.0.0/8\" or \"fd00::/8\", \"port 22\" or \"port 8000-8080\", or \
      \"cgroup /system.slice/nginx.service\""
 )]
 pub struct RuleError {
@@ -101,9 +101,7 @@ fn group_path(text: &str) -> Result<PathBuf, String> {
     if path.is_absolute() && plain {
         Ok(path.components().collect())
     } else {
-        Err(format!(
-            "`{text}` is not a cgroup path; write it relative to the root of the hierarchy, such as system.slice/nginx.service"
-        ))
+        Err(format!("`{text}` is not an absolute path in the cgroup hierarchy, such as /system.slice/nginx.service"))
     }
 }
 
@@ -256,17 +254,17 @@ mod tests {
     #[test]
     fn what_is_no_rule_is_refused_with_what_would_be() {
         for (text, what) in [
-            ("10.1.2.3/8", "10.0.0.0/8 would do"),
-            ("10.0.0.0/33", "0 to 32 bits"),
-            ("fd00::/129", "0 to 128 bits"),
+            ("10.1.2.3/8", "write 10.0.0.0/8"),
+            ("10.0.0.0/33", "must be 0 to 32"),
+            ("fd00::/129", "must be 0 to 128"),
             ("localhost", "not an IPv4 or IPv6 address"),
             ("port 0", "`0` is not a port number"),
             ("port 70000", "`70000` is not a port number"),
             ("port 80-22", "ends at 22"),
             ("", "not an IPv4 or IPv6 address"),
-            ("cgroup nginx.service", "no path from the root"),
-            ("cgroup /system.slice/../user.slice", "no path from the root"),
-            ("cgroup ", "no path from the root"),
+            ("cgroup nginx.service", "is not an absolute path"),
+            ("cgroup /system.slice/../user.slice", "is not an absolute path"),
+            ("cgroup ", "is not an absolute path"),
         ] {
             let said = text.parse::<Rule>().expect_err(text).to_string();
             assert!(said.contains(what) && said.contains("port 22"), "{said}");

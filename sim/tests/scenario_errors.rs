@@ -136,7 +136,7 @@ fn senseless_scenarios_are_refused_with_a_reason() {
         ),
         (
             "tcp.rwnd = \"100B\"",
-            "x.toml:1: key `tcp.rwnd`: 100 bytes are not between one MSS, 1460, and 1073725440, what its scale expresses",
+            "x.toml:1: key `tcp.rwnd`: 100 bytes are not between one MSS, 1460, and 1073725440, the largest window that its scale allows",
         ),
         ("network.rate = \"1bit\"", "x.toml:1: key `network.rate`: 1 bit/s is out of range: 1kbit to 10000gbit"),
         (
@@ -149,7 +149,7 @@ fn senseless_scenarios_are_refused_with_a_reason() {
         ),
         (
             "group = [{ senders = 2 }, { rtt = \"100us\" }]\n[network]\ntopology = \"core\"\nrtt = \"3ms\"",
-            "x.toml:1: key `group.1.rtt`: 100us is less than the 2ms that links have which it shares with others",
+            "x.toml:1: key `group.1.rtt`: 100us is less than 2ms, the delay of the links that it shares with other senders",
         ),
         (
             "[[group]]\nto = \"beside\"",
