@@ -60,6 +60,10 @@
 /* What hosts may keep a stream waiting for, ns: interrupts are coalesced, processes scheduled. Flows side by side have as much
  * more on their way than their paths hold. */
 #define HOST_DELAY 200000ull
+/* What a host takes, ns, for each aggregate of segments that arrives: a process wakes and reads, and an ACK leaves. */
+#define AGGREGATE_DELAY 20000ull
+/* The most bytes of an aggregate. */
+#define LARGEST_AGGREGATE 65536ull
 
 /* Least unacknowledged segments of an undisturbed stream with which an ACK goes out; two after loss or marks, as with delayed
  * ACKs (RFC 5681 section 4.2). */
@@ -84,6 +88,13 @@ INLINE __u64 turn(CORE_ONLY)
 	return rate == 0 ? shown : max_u64(threshold, min_u64(shown, rate * longest_turn(CORE_ALONE) >> 20));
 }
 
+/* What keeps a flow moving side by side with others, wire bytes: two aggregates, large enough that neither host takes longer for one than
+ * the link does. Windows of a few segments cost a host at 10 Gb/s more than all that the link carries. */
+INLINE __u64 quantum(__u64 rate)
+{
+	return max_u64(QUANTUM, 2 * min_u64(rate * AGGREGATE_DELAY >> 20, LARGEST_AGGREGATE));
+}
+
 /*
  * What so many flows may have outstanding together over paths like this one's, wire bytes. Side by side on short paths: what the
  * path holds, and what hides the hosts' delays; more only stands in the queue. On long ones: what the path holds, and half of
@@ -99,7 +110,7 @@ INLINE __u64 together(WITH_CORE const struct flow *flow, __u64 flows)
 		return threshold + pipe;
 	if (pipe > 0)
 		return pipe + max_u64(threshold / 2, min_u64(threshold, flows * QUANTUM));
-	return min_u64(threshold, holds + max_u64(max_u64(holds / 2, rate * HOST_DELAY >> 20), flows * QUANTUM));
+	return min_u64(threshold, holds + max_u64(max_u64(holds / 2, rate * HOST_DELAY >> 20), flows * quantum(rate)));
 }
 
 /* Segments of the least grant; one where two for every flow would take longer than half of what anything may wait, for in a round
