@@ -19,7 +19,8 @@
 //!   and sets a ceiling, which rises again slowly. What is repaired of one overflow takes one quarter, however long that lasts. **CE** acts through PAC's Eq. 2 on the threshold, below the budget. While
 //!   marks keep the queue short, a budget within a given buffer need not, and grows.
 //!
-//! An epoch counts only if something was held from its begin to its end, and if at least a budget's worth of data arrived: a
+//! An epoch counts only if something was held from its begin to its end, or nothing was and windows were lowered all the same (then only
+//! more is tried), and if at least a budget's worth of data arrived: a
 //! link that is idle for want of work, connections that are being set up, and servers that think say nothing about budgets.
 //! Neighbouring epochs are compared, and many of them, because hosts are descheduled, and rounds begin and end.
 
@@ -100,8 +101,12 @@ const fn side_by_side(flows: u64) -> u64 {
 /// The search for the budget.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Budget {
-    /// Begin of the epoch; 0 when nothing is held.
+    /// Begin of the epoch; 0 when the budget binds nobody.
     since: Time,
+    /// When it is to be looked at again at the earliest.
+    next: Time,
+    /// Whether somebody waits for the budget in this epoch; else it only lowers windows.
+    waits: bool,
     bytes: u64,
     lost: u64,
     /// Losses of late; forgets an eighth each epoch.
@@ -180,21 +185,29 @@ impl Budget {
         config.auto || config.grants()
     }
 
-    /// Nothing is held: what arrives tells nothing about budgets.
-    pub fn pause(&mut self) {
-        self.since = Time::ZERO;
+    /// Whether a budget that begins low lowers the windows of several flows: more is offered to them than it is.
+    fn lowers(config: &Config, gate: &Gate) -> bool {
+        config.auto && gate.active.get() > 1 && gate.offered.get() > gate.threshold.get()
     }
 
-    /// Looks at the gate; to be called whenever something is held.
-    pub fn observe(&mut self, config: &Config, gate: &Gate, now: Time) {
+    /// Looks at the gate; to be called whenever something is held, and whenever nothing is.
+    pub fn observe(&mut self, config: &Config, gate: &Gate, waits: bool, now: Time) {
+        if !waits && !Self::lowers(config, gate) {
+            // What arrives tells nothing about budgets.
+            self.since = Time::ZERO;
+            return;
+        }
         let elapsed = now.since(self.since);
         let arrived = gate.bytes.get().wrapping_sub(self.bytes);
         let epoch = EPOCH.max(Span(4 * gate.mean_rtt.get()));
-        let broken = self.since == Time::ZERO || elapsed > epoch * LONGEST;
+        let broken = self.since == Time::ZERO || elapsed > epoch * LONGEST || waits != self.waits;
+        if now >= self.next {
+            self.next = now + epoch;
+        }
         if !broken && (elapsed < epoch || arrived < gate.threshold.get()) {
             return;
         }
-        (self.since, self.bytes) = (now, gate.bytes.get());
+        (self.since, self.bytes, self.waits) = (now, gate.bytes.get(), waits);
         self.recent -= self.recent.div_ceil(8);
         self.recent += gate.overflow.get().wrapping_sub(self.lost);
         self.lost = gate.overflow.get();
@@ -226,6 +239,12 @@ impl Budget {
         let top = self.top(config);
         gate.cap.set(next.clamp(least(config, gate, top).min(top), top));
         gate.threshold.set(gate.threshold.get().min(gate.cap.get()));
+    }
+
+    /// When to look again although nothing is held; `None` where nothing would come of it.
+    #[must_use]
+    pub fn next_look(&self) -> Option<Time> {
+        (self.since != Time::ZERO).then_some(self.next)
     }
 
     /// The largest budget as far as is known.
@@ -272,6 +291,10 @@ impl Budget {
                 budget
             }
             Phase::Keep { up, .. } => self.trial(config, budget, up, range),
+            Phase::Trial { budget: base, other, .. } if !self.waits && other < base => {
+                self.phase = Phase::Keep { epochs: WAITS.0, up: true };
+                base
+            }
             Phase::Trial { budget: base, other, epochs, mut carried } => {
                 carried[(epochs % 2) as usize].add(rate);
                 let (epochs, up) = (epochs + 1, other > base);
@@ -293,7 +316,8 @@ impl Budget {
                         if !up {
                             self.wait = (2 * self.wait).clamp(WAITS.1, WAITS.2);
                         }
-                        self.phase = Phase::Keep { epochs: self.wait.max(WAITS.0), up: !up };
+                        let least = if self.waits { WAITS.0 } else { WAITS.2 };
+                        self.phase = Phase::Keep { epochs: self.wait.max(least), up: !up };
                         base
                     }
                 }
@@ -304,6 +328,8 @@ impl Budget {
     /// Begins a trial of less or more; its first epoch is one with the budget as it is. At the end of the range, it
     /// will be the opposite, after a while.
     fn trial(&mut self, config: &Config, budget: u64, up: bool, range: Range) -> u64 {
+        // As long as nobody waits, a smaller budget would only make segments smaller.
+        let up = up || !self.waits;
         let budget = budget.max(LEAST);
         self.proven = self.proven.max(budget);
         let less = budget * if config.auto { 4 } else { 3 } / 16;
@@ -351,14 +377,14 @@ mod tests {
         let gate = Gate::new(config);
         let mut budget = Budget::default();
         let mut now = Time(1);
-        budget.observe(config, &gate, now);
+        budget.observe(config, &gate, true, now);
         let mut sum = 0;
         for epoch in 0..epochs {
             now += EPOCH;
             let carried = (gate.threshold.get() * EPOCH.0 / rtt.0).min(rate * EPOCH.0 / 1_000_000_000);
             gate.bytes.add(carried);
             each(epoch, &gate);
-            budget.observe(config, &gate, now);
+            budget.observe(config, &gate, true, now);
             gate.threshold.set(gate.cap.get());
             if epoch >= epochs / 2 {
                 sum += gate.cap.get();
@@ -377,12 +403,12 @@ mod tests {
         let gate = Gate::new(&config);
         gate.peak_active.set(8);
         let (mut budget, mut now) = (Budget::default(), Time(1));
-        budget.observe(&config, &gate, now);
+        budget.observe(&config, &gate, true, now);
         for _ in 0..300 {
             now += EPOCH;
             let carried = if gate.threshold.get() < 8 * QUANTUM { 45_000 } else { 50_000 };
             gate.bytes.add(2 * carried);
-            budget.observe(&config, &gate, now);
+            budget.observe(&config, &gate, true, now);
             gate.threshold.set(gate.cap.get());
         }
         assert!(gate.cap.get() >= 8 * QUANTUM * 3 / 4, "{}", gate.cap.get());
@@ -427,11 +453,11 @@ mod tests {
             let gate = Gate::new(&auto(1_000_000));
             gate.response_delay.set(delay.0);
             let mut budget = Budget::default();
-            budget.observe(&auto(1_000_000), &gate, Time(1));
+            budget.observe(&auto(1_000_000), &gate, true, Time(1));
             gate.overflow.add(OVERFLOW);
             gate.bytes.add(1_000_000);
             let now = Time(1) + EPOCH;
-            budget.observe(&auto(1_000_000), &gate, now);
+            budget.observe(&auto(1_000_000), &gate, true, now);
             assert_eq!(gate.cap.get(), FIRST - FIRST / 4);
             assert_eq!(gate.cut_at.get(), (now + aftermath).0);
         }
@@ -475,7 +501,7 @@ mod tests {
     fn drift(config: &Config, enough: u64, cost_permille: u64, noise_permille: u64, epochs: u32) -> u64 {
         let gate = Gate::new(config);
         let (mut budget, mut now, mut random) = (Budget::default(), Time(1), 1_u64);
-        budget.observe(config, &gate, now);
+        budget.observe(config, &gate, true, now);
         for _ in 0..epochs {
             now += EPOCH;
             let (mut carried, mut enough) = (250_000, enough);
@@ -484,7 +510,7 @@ mod tests {
             }
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             gate.bytes.add(carried * (1000 - noise_permille + (random >> 33) % (2 * noise_permille + 1)) / 1000);
-            budget.observe(config, &gate, now);
+            budget.observe(config, &gate, true, now);
             gate.threshold.set(gate.cap.get());
         }
         gate.cap.get()
@@ -532,9 +558,9 @@ mod tests {
         let mut now = Time(1);
         for _ in 0..200 {
             gate.bytes.add(1_000_000);
-            budget.observe(&config, &gate, now);
+            budget.observe(&config, &gate, true, now);
             now += EPOCH;
-            budget.pause();
+            budget.observe(&config, &gate, false, now);
         }
         assert_eq!(gate.cap.get(), 67_500);
     }
@@ -560,7 +586,7 @@ mod tests {
         let before = gate.cap.get();
         let mut budget = Budget::default();
         for second in 1..100 {
-            budget.observe(&config, &gate, Time::ZERO + Span::secs(second));
+            budget.observe(&config, &gate, true, Time::ZERO + Span::secs(second));
         }
         assert_eq!(gate.cap.get(), before);
     }

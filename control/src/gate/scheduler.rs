@@ -204,9 +204,6 @@ impl Scheduler {
         };
         self.drop_update(id);
         self.limits = Age::ALL.map(|age| age.limit(rules, state.gate()));
-        if self.held() == 0 {
-            self.budget.pause();
-        }
         match out.class {
             Class::Stale => {
                 self.drop_stale(state.gate(), flow, id);
@@ -233,6 +230,7 @@ impl Scheduler {
                 return Some(done);
             }
             if self.held() == 0 && self.updates == 0 {
+                self.observe_budget(rules, state, now);
                 self.void_idle(rules, state, now);
                 return None;
             }
@@ -240,9 +238,7 @@ impl Scheduler {
             let gate = state.gate();
             self.limits = Age::ALL.map(|age| age.limit(rules, gate));
             decision::roll(rules, gate, now);
-            if self.held() > 0 && Budget::applies(rules) {
-                self.budget.observe(rules, gate, now);
-            }
+            self.observe_budget(rules, state, now);
             if self.force_oldest(rules, state, now) {
                 continue;
             }
@@ -250,6 +246,12 @@ impl Scheduler {
             if !self.release_next(rules, state, now) && self.ready.is_empty() {
                 return None;
             }
+        }
+    }
+
+    fn observe_budget<S: State>(&mut self, rules: &Rules, state: &S, now: Time) {
+        if Budget::applies(rules) {
+            self.budget.observe(rules, state.gate(), self.held() > 0, now);
         }
     }
 
@@ -264,7 +266,10 @@ impl Scheduler {
             Some(self.slots[slot as usize].since + span)
         };
         let limit = Age::ALL.into_iter().filter_map(|age| after(age, self.limit(age))).min();
-        let Some(limit) = limit else { return (self.updates > 0).then_some(self.next_look) };
+        let Some(limit) = limit else {
+            let update = (self.updates > 0).then_some(self.next_look);
+            return [update, self.budget.next_look()].into_iter().flatten().min();
+        };
         let split = after(Age::Request, self.split_after()).filter(|_| rules.grants());
         // What could not be split when its time came is looked at again a little later.
         let split = split.map(|time| time.max(self.last_poll + Span(rules.silence.0 / 4)));
