@@ -565,6 +565,55 @@ mod tests {
         assert_eq!(gate.cap.get(), 67_500);
     }
 
+    /// The budget after so many epochs in which it lowers the windows of eight flows side by side, and nobody waits for it.
+    fn lowering(config: &Config, epochs: u32) -> u64 {
+        let gate = Gate::new(config);
+        gate.active.set(8);
+        gate.offered.set(8_000_000);
+        let (mut budget, mut now) = (Budget::default(), Time(1));
+        budget.observe(config, &gate, false, now);
+        for _ in 0..epochs {
+            assert!(budget.next_look().is_some_and(|look| look > now && look <= now + EPOCH));
+            now += EPOCH;
+            // 10 Gb/s, and as much as a budget in every 500 us.
+            gate.bytes.add((gate.threshold.get() * 4).min(2_500_000));
+            budget.observe(config, &gate, false, now);
+            gate.threshold.set(gate.cap.get());
+        }
+        gate.cap.get()
+    }
+
+    #[test]
+    fn an_unknown_buffer_is_searched_for_where_windows_are_lowered_and_nobody_waits() {
+        let config = Config { rate_mbps: 10_000, ..auto(4_000_000) };
+        assert_eq!(lowering(&config, 0), 125_000);
+        assert!(lowering(&config, 200) > 400_000);
+        let given = Config { rate_mbps: 10_000, ..Config::credit(4_000_000) };
+        let gate = Gate::new(&given);
+        gate.active.set(8);
+        gate.offered.set(8_000_000);
+        let mut budget = Budget::default();
+        budget.observe(&given, &gate, false, Time(1));
+        assert_eq!(budget.next_look(), None, "a given buffer is not searched for");
+    }
+
+    #[test]
+    fn as_long_as_nobody_waits_less_is_not_tried() {
+        let config = Config { rate_mbps: 1_000, ..auto(1_000_000) };
+        let gate = Gate::new(&config);
+        gate.active.set(8);
+        gate.offered.set(8_000_000);
+        let (mut budget, mut now, mut least) = (Budget::default(), Time(1), u64::MAX);
+        for _ in 0..1_000 {
+            budget.observe(&config, &gate, false, now);
+            now += EPOCH;
+            // However small it is, it carries as much.
+            gate.bytes.add(250_000);
+            least = least.min(gate.cap.get());
+        }
+        assert!(least >= FIRST, "{least}");
+    }
+
     #[test]
     fn loss_sets_a_ceiling() {
         let mut peak_after_loss = 0;
