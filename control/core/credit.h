@@ -89,7 +89,7 @@ INLINE __u64 turn(CORE_ONLY)
 }
 
 /* What keeps a flow moving side by side with others, wire bytes: two aggregates, large enough that neither host takes longer for one than
- * the link does. Windows of a few segments cost a host at 10 Gb/s more than all that the link carries. */
+ * the link does. */
 INLINE __u64 quantum(__u64 rate)
 {
 	return max_u64(QUANTUM, 2 * min_u64(rate * AGGREGATE_DELAY >> 20, LARGEST_AGGREGATE));

@@ -291,6 +291,7 @@ impl Budget {
                 budget
             }
             Phase::Keep { up, .. } => self.trial(config, budget, up, range),
+            // As long as nobody waits, a smaller budget would only make segments smaller.
             Phase::Trial { budget: base, other, .. } if !self.waits && other < base => {
                 self.phase = Phase::Keep { epochs: WAITS.0, up: true };
                 base
@@ -328,8 +329,6 @@ impl Budget {
     /// Begins a trial of less or more; its first epoch is one with the budget as it is. At the end of the range, it
     /// will be the opposite, after a while.
     fn trial(&mut self, config: &Config, budget: u64, up: bool, range: Range) -> u64 {
-        // As long as nobody waits, a smaller budget would only make segments smaller.
-        let up = up || !self.waits;
         let budget = budget.max(LEAST);
         self.proven = self.proven.max(budget);
         let less = budget * if config.auto { 4 } else { 3 } / 16;
@@ -369,6 +368,8 @@ impl Tolerance {
 
 #[cfg(test)]
 mod tests {
+    use alloc::vec::Vec;
+
     use super::*;
 
     /// A link that carries `min(budget / rtt, rate)` while work is held. Returns the mean budget of the last half of the
@@ -565,53 +566,90 @@ mod tests {
         assert_eq!(gate.cap.get(), 67_500);
     }
 
-    /// The budget after so many epochs in which it lowers the windows of eight flows side by side, and nobody waits for it.
-    fn lowering(config: &Config, epochs: u32) -> u64 {
+    /// Eight flows side by side, whose windows the budget lowers.
+    fn lowered(config: &Config) -> Gate {
         let gate = Gate::new(config);
         gate.active.set(8);
         gate.offered.set(8_000_000);
-        let (mut budget, mut now) = (Budget::default(), Time(1));
-        budget.observe(config, &gate, false, now);
-        for _ in 0..epochs {
-            assert!(budget.next_look().is_some_and(|look| look > now && look <= now + EPOCH));
-            now += EPOCH;
-            // 10 Gb/s, and as much as a budget in every 500 us.
-            gate.bytes.add((gate.threshold.get() * 4).min(2_500_000));
-            budget.observe(config, &gate, false, now);
-            gate.threshold.set(gate.cap.get());
-        }
-        gate.cap.get()
+        gate
     }
 
     #[test]
     fn an_unknown_buffer_is_searched_for_where_windows_are_lowered_and_nobody_waits() {
         let config = Config { rate_mbps: 10_000, ..auto(4_000_000) };
-        assert_eq!(lowering(&config, 0), 125_000);
-        assert!(lowering(&config, 200) > 400_000);
-        let given = Config { rate_mbps: 10_000, ..Config::credit(4_000_000) };
-        let gate = Gate::new(&given);
-        gate.active.set(8);
-        gate.offered.set(8_000_000);
-        let mut budget = Budget::default();
-        budget.observe(&given, &gate, false, Time(1));
-        assert_eq!(budget.next_look(), None, "a given buffer is not searched for");
+        let (gate, mut budget, mut now) = (lowered(&config), Budget::default(), Time(1));
+        assert_eq!(gate.cap.get(), 125_000);
+        for _ in 0..200 {
+            budget.observe(&config, &gate, false, now);
+            now += EPOCH;
+            // 10 Gb/s, and as much as a budget in every 500 us.
+            gate.bytes.add((gate.threshold.get() * 4).min(2_500_000));
+            gate.threshold.set(gate.cap.get());
+        }
+        assert!(gate.cap.get() > 400_000, "{}", gate.cap.get());
     }
 
     #[test]
-    fn as_long_as_nobody_waits_less_is_not_tried() {
-        let config = Config { rate_mbps: 1_000, ..auto(1_000_000) };
-        let gate = Gate::new(&config);
-        gate.active.set(8);
-        gate.offered.set(8_000_000);
-        let (mut budget, mut now, mut least) = (Budget::default(), Time(1), u64::MAX);
-        for _ in 0..1_000 {
+    fn whoever_looks_again_when_told_to_is_never_told_to_at_once() {
+        let config = auto(1_000_000);
+        let (gate, mut budget, mut now) = (lowered(&config), Budget::default(), Time(1));
+        for _ in 0..10 {
             budget.observe(&config, &gate, false, now);
-            now += EPOCH;
-            // However small it is, it carries as much.
-            gate.bytes.add(250_000);
-            least = least.min(gate.cap.get());
+            // Nothing arrives.
+            assert!(budget.next_look().is_some_and(|look| look > now && look <= now + EPOCH));
+            now = budget.next_look().unwrap();
         }
-        assert!(least >= FIRST, "{least}");
+        gate.active.set(1);
+        budget.observe(&config, &gate, false, now);
+        assert_eq!(budget.next_look(), None, "one flow alone");
+        let given = Config::credit(1_000_000);
+        budget.observe(&given, &lowered(&given), false, now);
+        assert_eq!(budget.next_look(), None, "a given buffer");
+    }
+
+    /// The budgets of so many epochs, each of which carries as much as any other.
+    fn budgets(
+        budget: &mut Budget,
+        config: &Config,
+        gate: &Gate,
+        waits: bool,
+        now: &mut Time,
+        epochs: u32,
+    ) -> Vec<u64> {
+        let epoch = |_| {
+            budget.observe(config, gate, waits, *now);
+            *now += EPOCH;
+            gate.bytes.add(250_000);
+            gate.threshold.set(gate.cap.get());
+            gate.cap.get()
+        };
+        (0..epochs).map(epoch).collect()
+    }
+
+    #[test]
+    fn as_long_as_nobody_waits_less_is_not_tried_and_more_seldom() {
+        let config = Config { rate_mbps: 1_000, ..auto(1_000_000) };
+        let (gate, mut budget, mut now) = (lowered(&config), Budget::default(), Time(1));
+        let found = budgets(&mut budget, &config, &gate, false, &mut now, 1_000);
+        let usual = found[999].min(found[998]);
+        assert!(usual >= FIRST && found[500..].iter().all(|&one| one >= usual), "{usual}");
+        let more = found[500..].iter().filter(|&&one| one > usual).count();
+        assert!((1..100).contains(&more), "{more} of 500 epochs");
+    }
+
+    #[test]
+    fn a_trial_of_less_ends_when_nobody_waits_any_more() {
+        let config = Config { rate_mbps: 1_000, ..auto(1_000_000) };
+        let (gate, mut budget, mut now) = (lowered(&config), Budget::default(), Time(1));
+        let tries_less = |budget: &Budget| matches!(budget.phase, Phase::Trial { budget: base, other, .. } if gate.cap.get() == other && other < base);
+        let tried = (0..1_000).any(|_| {
+            budgets(&mut budget, &config, &gate, true, &mut now, 1);
+            tries_less(&budget)
+        });
+        assert!(tried);
+        let less = gate.cap.get();
+        let found = budgets(&mut budget, &config, &gate, false, &mut now, 20);
+        assert!(found[2..].iter().all(|&one| one > less), "{less}: {found:?}");
     }
 
     #[test]

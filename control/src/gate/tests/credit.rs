@@ -278,6 +278,18 @@ fn on_a_fast_link_each_of_many_flows_may_fill_two_aggregates() {
 }
 
 #[test]
+fn an_unknown_buffer_is_looked_for_although_nothing_is_held() {
+    let timeout = |auto| {
+        let mut host = Host::new(Config { auto, ..Config::credit(96_000) });
+        host.shim.gate().active.set(2);
+        host.shim.gate().offered.set(1_000_000);
+        host.wait(Span::millis(1));
+        host.shim.poll_timeout()
+    };
+    assert!(timeout(true).is_some() && timeout(false).is_none());
+}
+
+#[test]
 fn a_request_among_many_brings_the_least_grant() {
     let mut host = guard();
     for flow in 0..24 {

@@ -194,7 +194,7 @@ fn rows(all: &[Held], name: &str) -> String {
             format!(
                 "<tr><td>{name}</td><td data-name=\"rule\"><code>{}</code></td><td data-name=\"ours\">{}</td><td>{}</td></tr>\n",
                 escape(&held.text),
-                escape(&measured(held)),
+                escape(&measured(held, true)),
                 stand(held.stand)
             )
         })

@@ -130,14 +130,14 @@ fn flips<'a>(book: &'a Book, judged: &'a Judged) -> impl Iterator<Item = (usize,
 }
 
 /// What was measured of a part, with its interval: the x that decides.
-fn measured(held: &Held) -> String {
+fn measured(held: &Held, interval_told: bool) -> String {
     let Some(finding) = held.worst() else {
         return if held.lacks.is_empty() { "there is no such x".into() } else { "not run".into() };
     };
     let Measured { x, value, interval, seeds } = finding.measured;
     let place = if held.over_x { format!(" at {x}") } else { String::new() };
     let unit = if held.unit.is_empty() { String::new() } else { format!(" {}", held.unit) };
-    let range = if interval.low == interval.high {
+    let range = if !interval_told || interval.low == interval.high {
         String::new()
     } else {
         format!(" [{}, {}]", plain(interval.low), plain(interval.high))
@@ -162,11 +162,29 @@ fn ours(judged: &Judged) -> Vec<String> {
     judged.judgement.as_ref().map_or_else(Vec::new, |judgement| each_part(&judgement.parts))
 }
 
+/// A part with more figures of one unit than this has one interval for all: the widest, in percent.
+const MOST_INTERVALS: usize = 4;
+
 /// Each part in one line.
 pub(crate) fn each_part(parts: &[Held]) -> Vec<String> {
     let parts = parts.chunk_by(|one, next| one.name == next.name);
-    let told = |held: &[Held]| held.iter().map(measured).collect::<Vec<_>>().join(", ");
+    let told = |held: &[Held]| {
+        let widest = if held.len() > MOST_INTERVALS { widest(held) } else { None };
+        let each = held.iter().map(|one| measured(one, widest.is_none())).collect::<Vec<_>>().join(", ");
+        each + &widest.map_or_else(String::new, |part| format!(" (each \u{b1} {} % at most)", number(100.0 * part)))
+    };
     parts.map(|held| format!("({}) {}", held[0].name, told(held))).collect()
+}
+
+/// The farthest that an interval of any of these goes from its figure, as a part of it; `None` where their units differ.
+fn widest(held: &[Held]) -> Option<f64> {
+    if held.iter().any(|one| one.unit != held[0].unit) {
+        return None;
+    }
+    let found = held.iter().filter_map(Held::worst).map(|finding| &finding.measured);
+    let part = found.map(|one| (one.interval.high - one.value).max(one.value - one.interval.low) / one.value.abs());
+    let most = part.fold(0.0, f64::max);
+    (most.is_finite() && most > 0.0).then_some(most)
 }
 
 fn stand(stand: Stand) -> &'static str {
@@ -183,4 +201,39 @@ fn curve(figures: &Figures, metric: &str, name: &str) -> Vec<Measured> {
     let Some(curve) = figures.curves.get(name) else { return Vec::new() };
     let Ok(formula) = Formula::parse(&format!("{metric}({name})")) else { return Vec::new() };
     figures.measure(&formula, &curve.xs)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::headlines::stats::Interval;
+    use crate::headlines::verdict::Finding;
+
+    fn held(value: f64, half: f64, unit: &str) -> Held {
+        let interval = Interval { low: value - half, high: value + half };
+        let measured = Measured { x: 1.0, value, interval, seeds: 10 };
+        let finding = Finding { measured, accepted: (0.0, 1e9), stand: Stand::Inside };
+        Held {
+            name: "b".into(),
+            text: String::new(),
+            unit: unit.into(),
+            over_x: false,
+            findings: vec![finding],
+            lacks: vec![],
+            stand: Stand::Inside,
+        }
+    }
+
+    #[test]
+    fn many_figures_of_one_unit_have_one_interval_the_widest() {
+        let of = |parts: &[(f64, f64, &str)]| {
+            each_part(&parts.iter().map(|&(value, half, unit)| held(value, half, unit)).collect::<Vec<_>>())
+        };
+        let four = [(1.0, 0.5, ""), (2.0, 0.25, ""), (3.0, 0.0, ""), (4.0, 0.25, "")];
+        assert_eq!(of(&four), ["(b) 1.00 [0.500, 1.50], 2.00 [1.75, 2.25], 3.00, 4.00 [3.75, 4.25]"]);
+        let five = [four.as_slice(), &[(0.01, 0.001, "")]].concat();
+        assert_eq!(of(&five), ["(b) 1.00, 2.00, 3.00, 4.00, 0.010 (each \u{b1} 50.0 % at most)"]);
+        let mixed = [four.as_slice(), &[(4.0, 0.25, "ms")]].concat();
+        assert!(of(&mixed)[0].contains("4.00 [3.75, 4.25] ms"), "{:?}", of(&mixed));
+    }
 }
