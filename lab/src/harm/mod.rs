@@ -38,6 +38,8 @@ pub use verdict::{Comparison, Verdict};
 /// A guard of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
+    /// None: an unguarded run in a guard's place, which shows how far two of them differ on this machine.
+    None,
     /// Exact credit that is told buffer and rate.
     Credit,
     /// Exact credit that finds its budget.
@@ -60,7 +62,8 @@ pub enum Kind {
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
+        Self::None,
         Self::Credit,
         Self::CreditAuto,
         Self::Pac,
@@ -82,6 +85,7 @@ impl Kind {
     #[must_use]
     pub const fn what(self) -> &'static str {
         match self {
+            Self::None => "No guard: how much two unguarded runs differ on this machine",
             Self::Credit => "Exact credit, told buffer and rate",
             Self::CreditAuto => "Exact credit that finds its budget",
             Self::Pac => "Proactive ACK Control with requests, long turns and bounded windows",
@@ -98,6 +102,7 @@ impl Kind {
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
+            Self::None => "none",
             Self::Credit => "credit",
             Self::CreditAuto => "credit-auto",
             Self::Pac => "pac",
@@ -114,9 +119,14 @@ impl Kind {
     const fn policy(self) -> &'static str {
         match self {
             Self::Credit | Self::CreditAuto => "credit",
-            Self::Pac | Self::PacPublished | Self::Ictcp | Self::Shaper | Self::Hwatch | Self::Rto | Self::M21 => {
-                self.name()
-            }
+            Self::None
+            | Self::Pac
+            | Self::PacPublished
+            | Self::Ictcp
+            | Self::Shaper
+            | Self::Hwatch
+            | Self::Rto
+            | Self::M21 => self.name(),
         }
     }
 
@@ -125,9 +135,9 @@ impl Kind {
         matches!(self, Self::PacPublished | Self::Ictcp | Self::Shaper | Self::Hwatch | Self::Rto | Self::M21)
     }
 
-    fn config(self, program: Option<PathBuf>) -> GuardConfig {
+    fn config(self, program: Option<PathBuf>) -> Option<GuardConfig> {
         let extra = if self == Self::CreditAuto { vec!["--buffer".into(), "auto".into()] } else { Vec::new() };
-        GuardConfig { program, policy: self.policy().into(), max_hold: None, extra }
+        (self != Self::None).then(|| GuardConfig { program, policy: self.policy().into(), max_hold: None, extra })
     }
 }
 
@@ -240,7 +250,7 @@ pub fn run_harm(
     stop: &AtomicBool,
     mut tell: impl FnMut(&RowReport),
 ) -> Result<HarmReport, RowError> {
-    let guards: Vec<(Kind, GuardConfig)> =
+    let guards: Vec<(Kind, Option<GuardConfig>)> =
         config.guards.iter().map(|&kind| (kind, kind.config(config.program.clone()))).collect();
     let busy_before = CpuTimes::busy_share(LOOK).map_err(row::io_error("reading /proc/stat"))?;
     let mut reports = Vec::new();
@@ -256,7 +266,7 @@ pub fn run_harm(
 /// One guard's part of a row while it is measured.
 struct Part<'a> {
     kind: Kind,
-    config: &'a GuardConfig,
+    config: Option<&'a GuardConfig>,
     values: Vec<(f64, f64)>,
     failed: Option<String>,
     /// What failed is that the row cannot be run with this guard.
@@ -266,13 +276,19 @@ struct Part<'a> {
 /// A row under every guard. An unguarded run and one with each guard stand next to each other; their order turns.
 fn measure_row(
     row: &'static Row,
-    guards: &[(Kind, GuardConfig)],
+    guards: &[(Kind, Option<GuardConfig>)],
     pairs: u32,
     stop: &AtomicBool,
 ) -> Result<Vec<RowReport>, RowError> {
     let mut parts: Vec<Part<'_>> = guards
         .iter()
-        .map(|(kind, config)| Part { kind: *kind, config, values: Vec::new(), failed: None, impossible: false })
+        .map(|(kind, config)| Part {
+            kind: *kind,
+            config: config.as_ref(),
+            values: Vec::new(),
+            failed: None,
+            impossible: false,
+        })
         .collect();
     for index in 0..pairs * MOST_TIMES {
         let open: Vec<&mut Part<'_>> =
@@ -303,7 +319,8 @@ fn measure_once(row: &Row, parts: Vec<&mut Part<'_>>, index: u32, stop: &AtomicB
         if stop.load(Ordering::Relaxed) {
             return Err(RowError::Stopped);
         }
-        match row.measure.measure(&row::Bench { kind: Some(part.kind), guard: Some(part.config), index, stop }) {
+        let bench = row::Bench { kind: part.config.map(|_| part.kind), guard: part.config, index, stop };
+        match row.measure.measure(&bench) {
             Ok(value) => guarded.push((part, value)),
             Err(RowError::Stopped) => return Err(RowError::Stopped),
             Err(error) => {
@@ -329,9 +346,10 @@ impl Part<'_> {
     fn report(self, row: &'static Row) -> RowReport {
         let comparison = Comparison::of(row.unit, &self.values);
         let verdict = match (&self.failed, &comparison) {
-            (Some(_), _) if self.impossible => Verdict::Skipped,
+            (Some(_), _) if self.impossible || self.kind == Kind::None => Verdict::Skipped,
             (Some(_), _) | (None, None) => Verdict::Failed,
             (None, Some(comparison)) if !comparison.is_harm() => Verdict::Ok,
+            _ if self.kind == Kind::None => Verdict::Noise,
             _ if self.kind.as_published() => Verdict::Published,
             _ => Verdict::Harm,
         };
@@ -364,6 +382,19 @@ mod tests {
     fn rows_have_names_of_their_own() {
         let mut seen = std::collections::HashSet::new();
         assert!(rows().all(|row| seen.insert(row.name)));
+    }
+
+    #[test]
+    fn unguarded_runs_that_differ_are_noise_and_no_harm() {
+        let row = rows().next().expect("there are rows");
+        let report = |kind| {
+            let part = Part { kind, config: None, values: vec![(100.0, 80.0); 3], failed: None, impossible: false };
+            part.report(row)
+        };
+        let rows = [Kind::None, Kind::Credit, Kind::Hwatch].map(report);
+        assert_eq!(rows.each_ref().map(|row| row.verdict), [Verdict::Noise, Verdict::Harm, Verdict::Published]);
+        let report = HarmReport { rows: rows.into(), busy_before: 0.0, machine: Machine::this() };
+        assert_eq!(report.harmed().map(|row| row.guard).collect::<Vec<_>>(), ["credit"]);
     }
 
     #[test]

@@ -21,6 +21,8 @@ pub enum Verdict {
     Harm,
     /// Worse, which is the published scheme's own nature.
     Published,
+    /// Two unguarded runs differ by more than 5 %: the machine tells no more than that.
+    Noise,
     /// It fails with the guard, and not without.
     Failed,
     /// It cannot be run here.
@@ -35,6 +37,7 @@ impl Verdict {
             Self::Ok => "ok",
             Self::Harm => "HARM",
             Self::Published => "as published",
+            Self::Noise => "noise",
             Self::Failed => "FAILED",
             Self::Skipped => "skipped",
         }
