@@ -391,5 +391,5 @@ fn the_papers_figures_run_on_this_kernel_and_are_judged() {
         assert!(seeds.iter().all(|seed| seed["goodput_mbps"].as_f64() > Some(0.0)), "{report}");
     }
     let page = std::fs::read_to_string(folder.path().join("kernel.md")).unwrap();
-    assert!(page.contains("## The board") && page.contains("PAC-H17b"), "{page}");
+    assert!(page.contains("## Verdicts") && page.contains("PAC-H17b"), "{page}");
 }

@@ -144,7 +144,7 @@ fn a_book_from_file_to_report() {
     let markdown = report::markdown(&outcomes, &Log::default(), &how);
     assert!(markdown.contains("; depends on PAC/1 (direction only) |"), "no experiment is among them: {markdown}");
     assert!(
-        markdown.contains("| PAC/1 | buffer | 96 KB | endless | PAC-H1: not; PAC-H2: direction only |"),
+        markdown.contains("| PAC/1 | buffer | 96 KB | endless | PAC-H1: not reproduced; PAC-H2: direction only |"),
         "{markdown}"
     );
     let experiment = "  - PAC/2, senders: 4 at most instead of 64 at most: **direction only**. (a)";
@@ -299,7 +299,7 @@ fn what_is_only_judged_is_not_run() {
         !report::page(&outcomes, &Log::default(), &how()).contains("</b> run"),
         "it is not run, and no more is said"
     );
-    assert!(report::summary(&outcomes).ends_with("0 cannot; 2 not run."), "{}", report::summary(&outcomes));
+    assert!(report::summary(&outcomes).ends_with("0 cannot be judged; 2 not run."), "{}", report::summary(&outcomes));
     assert_eq!(std::fs::read(folder.path().join("runs.jsonl")).expect("it is there"), b"");
 }
 

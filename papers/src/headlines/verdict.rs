@@ -23,10 +23,10 @@ pub enum Verdict {
     #[serde(rename = "undecided")]
     Undecided,
     /// Some part lies outside, and the direction is not shown to hold.
-    #[serde(rename = "not")]
+    #[serde(rename = "not reproduced")]
     Not,
     /// What is needed is missing.
-    #[serde(rename = "cannot")]
+    #[serde(rename = "cannot be judged")]
     Cannot,
 }
 
@@ -41,8 +41,8 @@ impl Verdict {
             Self::Reproduced => "reproduced",
             Self::DirectionOnly => "direction only",
             Self::Undecided => "undecided",
-            Self::Not => "not",
-            Self::Cannot => "cannot",
+            Self::Not => "not reproduced",
+            Self::Cannot => "cannot be judged",
         }
     }
 }

@@ -49,7 +49,7 @@ pub fn board(outcome: &Outcome) -> String {
 }
 
 /// The board's columns.
-const HEAD: [&str; 5] = ["headline", "the paper", "by", "verdict", "its figures"];
+const HEAD: [&str; 5] = ["headline", "paper", "measured on", "verdict", "figures"];
 
 /// What each witness says of a headline, a row each.
 fn rows(told: &Told<'_>) -> [[String; 5]; 2] {
@@ -68,7 +68,7 @@ fn verdict(said: &Said) -> String {
         text += "; direction holds";
     }
     if !said.missing.is_empty() {
-        text += &format!("; without ({})", said.missing.join("), ("));
+        text += &format!("; ({}) not measured", said.missing.join("), ("));
     }
     text
 }
@@ -89,14 +89,14 @@ pub fn markdown(outcome: &Outcome, how: &Circumstances) -> String {
     if how.others > 0.1 {
         let _ = writeln!(
             text,
-            "**Between experiments other programs took up to {:.0} % of the processors' time: the kernel's figures are lower than they would be.**\n",
+            "**Between experiments other programs used up to {:.0} % of the processor time: the kernel's goodput is lower than on an idle machine.**\n",
             100.0 * how.others
         );
     }
     if how.stolen > 0.02 {
         let _ = writeln!(
             text,
-            "**The hypervisor took {:.0} % of the processors' time: single points are lower than they would be.**\n",
+            "**The hypervisor withheld {:.0} % of the processor time: goodput at single points is too low.**\n",
             100.0 * how.stolen
         );
     }
@@ -104,10 +104,10 @@ pub fn markdown(outcome: &Outcome, how: &Circumstances) -> String {
         let there: Vec<&str> = outcome.measured().map(|one| one.id.as_str()).collect();
         let wanted = outcome.plan.experiments.iter().filter(|one| !(how.quick && one.slow));
         let missing: Vec<&str> = wanted.map(|one| one.id.as_str()).filter(|id| !there.contains(id)).collect();
-        let _ = writeln!(text, "**It was stopped. Not complete by then, and not here: {}.**\n", missing.join(", "));
+        let _ = writeln!(text, "**The run was stopped. These experiments were not finished and are not listed: {}.**\n", missing.join(", "));
     }
     text += &preface(how.rate_mbps);
-    let _ = writeln!(text, "## The board\n\n| {} |\n|---|---|---|---|---|", HEAD.join(" | "));
+    let _ = writeln!(text, "## Verdicts\n\n| {} |\n|---|---|---|---|---|", HEAD.join(" | "));
     for row in outcome.told().iter().flat_map(rows) {
         let _ = writeln!(text, "| {} |", row.map(|cell| cell.replace('|', "\\|")).join(" | "));
     }
@@ -119,16 +119,16 @@ pub fn markdown(outcome: &Outcome, how: &Circumstances) -> String {
 
 fn preface(rate: f64) -> String {
     format!(
-        "One machine carries {rate:.0} Mb/s without effort, so that is the rate of the link, and the papers' networks run in slow motion: \
-         every rate is divided by what lies between the paper's link and this one (5 for 1 Gb/s at 200 Mb/s), every time of the settings is multiplied by \
-         it (round-trip time, RTOmin, longest hold), buffers and volumes stay. Figures are told as at the paper's rate: rates are \
-         multiplied, times divided. So the rules of the headlines ([reproduction.md](reproduction.md)) hold as they stand, and the same reader judges.\n\n\
-         - A seed is a tenth of a point's rounds; where a point is run anew several times, a run. Points have fewer x than the rules' grids: a rule that goes through x goes through those.\n\
-         - The simulator runs the same settings, slowed in the same way, with ten seeds.\n\
-         - The kernel's tail loss probes and RACK are off where the paper's TCP had none (`tcp_early_retrans`, `tcp_recovery`); SACK, timestamps, restart after \
-         idle times, initial window and RTOmin are the setting's.\n\
-         - What is never as in a paper: timers tick every 4 ms (HZ 250), 0.8 ms in slow motion; the timeout before the first \
-         sample is 1 s, 200 ms in slow motion; SYNs are never ECN-capable; DCTCP's window goes down to 2 segments, not 3; one machine is all hosts and the switch.\n\n"
+        "One machine reliably carries {rate:.0} Mb/s, so that is the link rate here, and the papers' networks are scaled in time: \
+         every rate is divided by paper's rate / {rate:.0} Mb/s (5 for 1 Gb/s at 200 Mb/s), every time in the settings is multiplied by \
+         it (round-trip time, RTOmin, maximum hold), buffers and volumes are unchanged. Results are converted back to the paper's rate: rates are \
+         multiplied, times divided. The rules of the headlines ([reproduction.md](reproduction.md)) therefore apply unchanged, and the same code evaluates them.\n\n\
+         - A seed is a tenth of a point's rounds, or one run where a point is run several times. Points cover fewer values of x than the rules' grids; rules over a range of x use those.\n\
+         - The simulator runs the same settings, scaled in the same way, with ten seeds.\n\
+         - The kernel's tail loss probes and RACK are disabled where the paper's TCP had none (`tcp_early_retrans`, `tcp_recovery`); SACK, timestamps, slow start after \
+         idle, initial window and RTOmin are as in the setting.\n\
+         - Always different from the papers: timers tick every 4 ms (HZ 250), 0.8 ms after conversion; the timeout before the first RTT \
+         sample is 1 s, 200 ms after conversion; SYNs are never ECN-capable; DCTCP's minimum window is 2 segments, not 3; one machine runs all hosts and the switch.\n\n"
     )
 }
 
@@ -142,11 +142,11 @@ fn section(outcome: &Outcome, experiment: &Experiment) -> String {
     if text.contains(INCOMPLETE) {
         let _ = writeln!(
             text,
-            "\\{INCOMPLETE} Not as it would be: a round was not complete in time and is left out, or this machine lost frames itself.\n"
+            "\\{INCOMPLETE} Affected by the machine: a round did not finish in time and is left out, or the machine itself dropped frames.\n"
         );
     }
     for different in &experiment.differs {
-        let _ = writeln!(text, "- Not as in the paper: {different}.");
+        let _ = writeln!(text, "- Different from the paper: {different}.");
     }
     if !experiment.why.is_empty() {
         let _ = writeln!(text, "\n{}", experiment.why);
@@ -300,9 +300,9 @@ mod tests {
             stopped: true,
         };
         let page = markdown(&outcome, &how);
-        assert!(page.contains("Not complete by then, and not here: PAC-F3."), "{page}");
-        assert!(page.contains("took 3 % of the processors' time"), "{page}");
+        assert!(page.contains("These experiments were not finished and are not listed: PAC-F3."), "{page}");
+        assert!(page.contains("withheld 3 % of the processor time"), "{page}");
         let page = markdown(&outcome, &Circumstances { stolen: 0.0, stopped: false, ..how });
-        assert!(!page.contains("It was stopped") && !page.contains("hypervisor"), "{page}");
+        assert!(!page.contains("The run was stopped") && !page.contains("hypervisor"), "{page}");
     }
 }

@@ -66,7 +66,6 @@ pub fn page(outcomes: &Outcomes, log: &Log, how: &Circumstances) -> String {
 
 /// What follows the verdict's own words.
 fn rest(told: &str) -> &str {
-    // "not run" begins like "not".
     let words = std::iter::once("not run").chain(Verdict::ALL.map(Verdict::text));
     let end = words.into_iter().find_map(|words| told.strip_prefix(words));
     end.unwrap_or_default().trim_start_matches(';')
