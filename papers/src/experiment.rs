@@ -282,7 +282,7 @@ impl Experiment {
             let known = Hosts::all()?;
             let hosts = known.iter().find(|hosts| hosts.name == *name).ok_or_else(|| {
                 let names: Vec<&str> = known.iter().map(|hosts| hosts.name.as_str()).collect();
-                at("hosts", format!("`{name}` are no known hosts; there are {}", names.join(", ")))
+                at("hosts", format!("`{name}`: unknown hosts; there are {}", names.join(", ")))
             })?;
             self.given = hosts.apply(&mut base)?;
         }
@@ -346,7 +346,7 @@ impl Experiment {
             view.check().map_err(wrong)?;
             let (wanted, x, set) = view.runs();
             if let Some(name) = wanted.iter().find(|name| self.series.iter().all(|curve| curve.name != **name)) {
-                return Err(wrong(format!("`{name}` is no series")));
+                return Err(wrong(format!("`{name}` is not a series")));
             }
             for (curve, series) in self.series.iter().enumerate() {
                 if !wanted.is_empty() && !wanted.contains(&series.name) {

@@ -22,7 +22,7 @@ pub(crate) fn known(metric: &str) -> Result<(), String> {
     if all.iter().any(|name| name == metric) {
         return Ok(());
     }
-    Err(format!("`{metric}` is no metric; there are {}", all.join(", ")))
+    Err(format!("`{metric}` is not a metric; there are {}", all.join(", ")))
 }
 
 /// Mean, smallest and largest over the seeds.

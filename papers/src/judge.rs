@@ -214,7 +214,7 @@ impl Rule {
         for name in series {
             if !experiment.series.iter().any(|curve| curve.name == *name) {
                 let names: Vec<&str> = experiment.series.iter().map(|curve| curve.name.as_str()).collect();
-                return Err(format!("`{name}` is no series; there are {}", names.join(", ")));
+                return Err(format!("`{name}` is not a series; there are {}", names.join(", ")));
             }
         }
         let known = experiment.xs();
@@ -276,7 +276,7 @@ impl Rule {
                 verdict(off <= 0.15, off <= 0.4, view.told(got))
             }
             Self::Within { series, to, .. } | Self::NoCollapse { series, to, .. } if !view.is_whole(series, *to) => {
-                verdict(false, false, format!("nothing for some x to {to}"))
+                verdict(false, false, format!("no result for some x up to {to}"))
             }
             Self::Within { series, from, to, low, high, about, .. } => {
                 let points = view.points(series);

@@ -345,5 +345,5 @@ fn another_simulators_runs_are_judged_by_the_same_rules() {
     let told = Witnesses::read(&file)
         .and_then(|all| all.check(&books))
         .map_or_else(|error| error.to_string(), |()| "all known".into());
-    assert!(told.contains("witness.jsonl:11: no headline looks at `star.none` at 3"), "{told}");
+    assert!(told.contains("witness.jsonl:11: no headline uses `star.none` at 3"), "{told}");
 }

@@ -293,7 +293,7 @@ impl Book {
             .iter()
             .map(|remark| Ok::<_, String>((rules(std::slice::from_ref(&remark.unless))?, remark.say.clone())));
         if text.part.is_empty() && text.cannot.is_empty() {
-            return Err("needs parts, or the reason why it cannot be judged in `cannot`".into());
+            return Err("needs `part`, or `cannot` with the reason why it cannot be judged".into());
         }
         Ok(Headline {
             remarks: remarks.collect::<Result<_, _>>()?,
@@ -350,7 +350,7 @@ impl Book {
         if let Some(name) = &setting.hosts {
             let known = Hosts::all()?;
             let hosts = known.iter().find(|hosts| hosts.name == *name);
-            hosts.ok_or_else(|| at(format!("`{name}` are no known hosts")))?.apply(&mut base)?;
+            hosts.ok_or_else(|| at(format!("`{name}`: unknown hosts")))?.apply(&mut base)?;
         }
         let otherwise = other.map_or(&[][..], |other| &other.set);
         for change in curve.set.iter().chain(otherwise) {
@@ -362,7 +362,7 @@ impl Book {
         let run = other.map(|other| other.x.as_str()).filter(|values| !values.is_empty()).map(axis).transpose()?;
         let run = run.unwrap_or_else(|| vary.clone());
         if run.values.len() != vary.values.len() {
-            return Err(at(format!("{} other values for {} x", run.values.len(), vary.values.len())));
+            return Err(at(format!("{} values for {} x", run.values.len(), vary.values.len())));
         }
         let watch: Vec<Watch> =
             setting.watch.iter().chain(other.iter().flat_map(|other| &other.watch)).copied().collect();

@@ -87,7 +87,9 @@ impl Alternative {
     /// Says what is wrong with it, as one of the experiments or of the readings of a book with these headlines.
     pub(super) fn check(&self, experiment: bool, ids: &[&str]) -> Result<(), String> {
         if experiment != self.is_experiment() {
-            return Err("an experiment says in `shows` which headlines it explains, another reading does not".into());
+            return Err(
+                "an experiment needs `shows`, the headlines that it explains; a reading must not have it".into()
+            );
         }
         if let Some(id) = self.shows.iter().find(|id| !ids.contains(&id.as_str())) {
             return Err(format!("there is no headline `{id}`"));

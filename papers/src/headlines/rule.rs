@@ -156,7 +156,7 @@ impl Range {
         if let Some(high) = end("<")? {
             return Ok(Self { low: least, high, open: true });
         }
-        let ends = text.split_once("..").ok_or_else(|| format!("`{text}` is no range such as `1 .. 2` or `> 1`"))?;
+        let ends = text.split_once("..").ok_or_else(|| format!("`{text}` is not a range such as `1 .. 2` or `> 1`"))?;
         Ok(Self { low: Formula::parse(ends.0)?, high: Formula::parse(ends.1)?, open: false })
     }
 }

@@ -94,7 +94,7 @@ pub enum HeadlineError {
     },
     /// There is no such alternative or experiment, or it cannot be run.
     #[error(
-        "there is no reading `{name}` that can be run; such as M21/6, they stand in the tables of docs/reproduction.md"
+        "there is no reading `{name}` that can be run; the tables of docs/reproduction.md list them, for example M21/6"
     )]
     NoReading {
         /// What was asked for.
@@ -120,9 +120,7 @@ pub enum HeadlineError {
         error: std::io::Error,
     },
     /// A run of another simulator that nothing asks for.
-    #[error(
-        "{place}: no headline looks at `{curve}` at {x}: take the line out, or run `bench/peers/run witness` again"
-    )]
+    #[error("{place}: no headline uses `{curve}` at {x}: remove the line, or run `bench/peers/run witness` again")]
     Stray {
         /// File and line.
         place: String,

@@ -104,7 +104,11 @@ pub fn markdown(outcome: &Outcome, how: &Circumstances) -> String {
         let there: Vec<&str> = outcome.measured().map(|one| one.id.as_str()).collect();
         let wanted = outcome.plan.experiments.iter().filter(|one| !(how.quick && one.slow));
         let missing: Vec<&str> = wanted.map(|one| one.id.as_str()).filter(|id| !there.contains(id)).collect();
-        let _ = writeln!(text, "**The run was stopped. These experiments were not finished and are not listed: {}.**\n", missing.join(", "));
+        let _ = writeln!(
+            text,
+            "**The run was stopped. These experiments were not finished and are not listed: {}.**\n",
+            missing.join(", ")
+        );
     }
     text += &preface(how.rate_mbps);
     let _ = writeln!(text, "## Verdicts\n\n| {} |\n|---|---|---|---|---|", HEAD.join(" | "));

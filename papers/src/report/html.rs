@@ -23,13 +23,12 @@ pub fn page(outcomes: &[Outcome], quick: bool) -> String {
     }
     body += "</div>\n";
     if quick {
-        body += "<p class=\"faint\">A quick run: fewer seeds and points than the whole.</p>\n";
+        body += "<p class=\"faint\">A quick run: fewer seeds and points than the full one.</p>\n";
     }
-    body += "<p class=\"faint\">Every experiment is a sweep of the simulator with the settings of its paper and the same \
-             defaults for what no paper says. How a claim is judged is the same for all: a bound counts as partly met when \
-             missed by up to 10 %; “about” means within 15 %, partly within 40 %; a ratio within a factor 1.5, partly 3, \
-             and of one near 1 its difference from 1; a number of senders at which something begins within 20 % of the sweep’s step, partly within a factor 2. A curve \
-             collapses where it first has less than 80 % of the best it had.</p></header>\n";
+    body += "<p class=\"faint\">Every experiment is a sweep of the simulator with the settings of its paper and common defaults for what the papers \
+             leave open. All claims are evaluated by the same rules: a bound is partly met if missed by up to 10 %; “about” means within 15 %, partly within 40 %; \
+             a ratio within a factor of 1.5, partly 3 (near 1: its difference from 1); a number of senders at which something begins within 20 % of the sweep’s step, \
+             partly within a factor of 2. A curve collapses where it first falls below 80 % of its previous maximum.</p></header>\n";
     body += "<nav><ul>\n";
     for outcome in outcomes {
         let experiment = &outcome.experiment;
@@ -71,7 +70,7 @@ fn section(outcome: &Outcome, number: usize) -> String {
     let svg =
         outcome.svg.replace("\"panel", &format!("\"d{number}panel")).replace("#panel", &format!("#d{number}panel"));
     text += &format!("<figure>{svg}</figure>\n");
-    text += "<table><thead><tr><th>The paper says</th><th>its figure</th><th>ours</th><th>verdict</th></tr></thead><tbody>\n";
+    text += "<table><thead><tr><th>claim</th><th>paper</th><th>ours</th><th>verdict</th></tr></thead><tbody>\n";
     for (claim, judgement) in experiment.claims.iter().zip(&outcome.judgements) {
         text += &row(claim, judgement);
     }
@@ -93,7 +92,7 @@ fn row(claim: &Claim, judgement: &Judgement) -> String {
     let note =
         if claim.note.is_empty() { String::new() } else { format!("<p class=\"note\">{}</p>", escape(&claim.note)) };
     format!(
-        "<tr><td data-name=\"The paper says\">{}{note}</td><td data-name=\"its figure\">{}</td>\
+        "<tr><td data-name=\"claim\">{}{note}</td><td data-name=\"paper\">{}</td>\
          <td data-name=\"ours\">{}</td><td data-name=\"verdict\"><b class=\"{}\">{}</b></td></tr>\n",
         escape(&claim.says),
         escape(&claim.paper),
@@ -114,27 +113,27 @@ fn details(experiment: &Experiment) -> String {
     }
     text += "</ul>\n";
     if let Some(hosts) = &experiment.hosts {
-        text += &format!("<p>Hosts and simulator: {} as it comes, for what is not above:</p><ul>\n", escape(hosts));
+        text += &format!("<p>Other settings are the defaults of {}:</p><ul>\n", escape(hosts));
         for given in &experiment.given {
             text += &format!("<li><code>{}</code>: {}</li>\n", escape(&given.set), escape(&given.why));
         }
         text += "</ul>\n";
     }
     if !experiment.chosen.is_empty() {
-        text += "<p>Chosen, since the paper does not say:</p><ul>\n";
+        text += "<p>Our choice, not stated in the paper:</p><ul>\n";
         for choice in &experiment.chosen {
             text += &format!("<li>{}: {}</li>\n", escape(&choice.what), escape(&choice.why));
         }
         text += "</ul>\n";
     }
     if !experiment.deviations.is_empty() {
-        text += "<p>Otherwise than in the paper:</p><ul>\n";
+        text += "<p>Different from the paper:</p><ul>\n";
         for deviation in &experiment.deviations {
             text += &format!("<li>{}</li>\n", escape(deviation));
         }
         text += "</ul>\n";
     }
-    text + &format!("<p>Again: <code>ackgate reproduce {} --out DIR</code></p></details>\n", experiment.id)
+    text + &format!("<p>Command: <code>ackgate reproduce {} --out DIR</code></p></details>\n", experiment.id)
 }
 
 fn class(verdict: Verdict) -> &'static str {

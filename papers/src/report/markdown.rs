@@ -6,17 +6,17 @@ use crate::run::Outcome;
 
 use super::summary;
 
-/// A page of Markdown: what did not come out first, then every claim.
+/// A page of Markdown: what was not reproduced first, then every claim.
 #[must_use]
 pub fn markdown(outcomes: &[Outcome], quick: bool) -> String {
     let mut text = String::from("# Reproduction\n\n");
     let command = if quick { "ackgate reproduce --all --quick" } else { "ackgate reproduce --all" };
     text += &format!("Written by `{command} --out DIR --markdown docs/reproduction.md`; do not edit by hand.\n\n");
     text += &summary(outcomes);
-    text += "\n\nEach experiment is a file in [`papers/experiments/`](../papers/experiments) with its setting, what was chosen where \
-             the paper does not say, and its claims; the rules of judgement stand in \
-             [`papers/src/judge.rs`](../papers/src/judge.rs) and are the same for all. Where a paper does not give a setting of TCP, that of its simulator or kernel \
-             holds, the same in all its experiments: [`papers/hosts/`](../papers/hosts).\n\n## What did not come out\n\n";
+    text += "\n\nEach experiment is a file in [`papers/experiments/`](../papers/experiments) with its settings, our choices for what the paper \
+             does not state, and its claims. All claims are evaluated by the same rules, in \
+             [`papers/src/judge.rs`](../papers/src/judge.rs). TCP settings that a paper does not state are the defaults of its simulator or \
+             kernel, the same in all its experiments: [`papers/hosts/`](../papers/hosts).\n\n## Not or partly reproduced\n\n";
     let mut none = true;
     for outcome in outcomes {
         for (claim, judgement) in outcome.experiment.claims.iter().zip(&outcome.judgements) {
@@ -25,7 +25,7 @@ pub fn markdown(outcomes: &[Outcome], quick: bool) -> String {
             }
             none = false;
             text += &format!(
-                "- **{} {}** ({}): {}. The paper: {}. Ours: {}. {}\n",
+                "- **{} {}** ({}): {}. Paper: {}. Ours: {}. {}\n",
                 outcome.experiment.id,
                 claim.id,
                 judgement.verdict.text(),
@@ -37,10 +37,9 @@ pub fn markdown(outcomes: &[Outcome], quick: bool) -> String {
         }
     }
     if none {
-        text += "Nothing.\n";
+        text += "None.\n";
     }
-    text +=
-        "\n## Every claim\n\n| experiment | the paper says | its figure | ours | verdict |\n|---|---|---|---|---|\n";
+    text += "\n## All claims\n\n| experiment | claim | paper | ours | verdict |\n|---|---|---|---|---|\n";
     for outcome in outcomes {
         for (claim, judgement) in outcome.experiment.claims.iter().zip(&outcome.judgements) {
             let cells = [

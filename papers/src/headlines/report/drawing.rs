@@ -40,6 +40,6 @@ pub fn drawing(paper: &Outcome, judged: &Judged) -> String {
     if panels.is_empty() || judged.judgement.is_none() {
         return String::new();
     }
-    let subtitle = "means over the seeds; the bands are their intervals of 95 %";
+    let subtitle = "means over the seeds, with 95 % confidence intervals";
     chart::svg(&format!("{}: {}", headline.id, paper.book.paper.name()), subtitle, &panels)
 }

@@ -1,4 +1,4 @@
-//! The report as one page that needs nothing else. The board comes first; every verdict leads to its rules and settings.
+//! The report as one self-contained page. Verdicts come first; each links to its rules and settings.
 
 use super::readings::{dependence, explanations, has_any};
 use super::{
@@ -18,7 +18,7 @@ pub fn page(outcomes: &Outcomes, log: &Log, how: &Circumstances) -> String {
     let mut body = format!("<header><h1>The papers' headlines</h1>\n<p>{}</p>\n", escape(&summary(outcomes)));
     body += &board(outcomes);
     body += &format!(
-        "<p class=\"faint\"><code>{}</code>, build {}, {:.0} s, {} MB at most.</p>\n",
+        "<p class=\"faint\"><code>{}</code>, build {}, {:.0} s, peak memory {} MB.</p>\n",
         escape(&how.command),
         escape(&how.build),
         how.seconds,
@@ -27,14 +27,14 @@ pub fn page(outcomes: &Outcomes, log: &Log, how: &Circumstances) -> String {
     if !outcomes.others.is_empty() {
         body += &format!("<p class=\"faint\">Some runs are from other builds: {}.</p>\n", outcomes.others.len());
     }
-    body += "<p class=\"faint\">Rules were fixed before results were seen. Every point has 10 seeds, one that an interval of 95 % leaves \
-             open has 40, but for a quick run. (sim): the paper measured on a testbed, for which the simulator stands; it says nothing of the kernel's code. \
-             “none”: it does not happen within the range.</p></header>\n";
-    body += "<main><table class=\"verdicts\"><thead><tr><th>headline</th><th>the paper</th><th>ours, with its interval</th><th>verdict</th><th>second witness</th></tr></thead><tbody>\n";
+    body += "<p class=\"faint\">Rules were fixed before results were known. Every point has 10 seeds, or 40 where the 95 % confidence interval \
+             includes a limit (except in quick runs). (sim): the paper measured on a testbed, here a simulator stands in for it; the verdict says nothing \
+             about the kernel code. “none”: it does not happen within the range.</p></header>\n";
+    body += "<main><table class=\"verdicts\"><thead><tr><th>headline</th><th>paper</th><th>ours, with interval</th><th>verdict</th><th>other simulator</th></tr></thead><tbody>\n";
     for (paper, judged) in all(outcomes) {
         body += &format!(
-            "<tr><td data-name=\"headline\"><a href=\"#{id}\">{id}</a> {}</td><td data-name=\"the paper\">{}</td>\
-             <td data-name=\"ours\">{}</td><td data-name=\"verdict\"><b class=\"{}\">{}</b> {}</td><td data-name=\"second witness\">{}</td></tr>\n",
+            "<tr><td data-name=\"headline\"><a href=\"#{id}\">{id}</a> {}</td><td data-name=\"paper\">{}</td>\
+             <td data-name=\"ours\">{}</td><td data-name=\"verdict\"><b class=\"{}\">{}</b> {}</td><td data-name=\"other simulator\">{}</td></tr>\n",
             escape(&judged.headline.claim),
             escape(&judged.headline.paper),
             ours(judged).iter().map(|line| escape(line)).collect::<Vec<_>>().join("<br>"),
@@ -92,7 +92,7 @@ fn board(outcomes: &Outcomes) -> String {
     for (verdict, count) in counts(outcomes).0 {
         text += &format!("<b class=\"{}\">{count}</b> {} ", class(Some(verdict)), verdict.text());
     }
-    text + "<span class=\"faint\">* another reading of an open setting changes it</span></p></div>\n"
+    text + "<span class=\"faint\">* changes with another reading of an open setting</span></p></div>\n"
 }
 
 fn section(paper: &Outcome, judged: &Judged, number: usize) -> String {
@@ -120,14 +120,14 @@ fn section(paper: &Outcome, judged: &Judged, number: usize) -> String {
         text += &format!("<figure>{svg}</figure>\n");
     }
     if let Some(judgement) = &judged.judgement {
-        text += "<table class=\"rules\"><thead><tr><th></th><th>rule</th><th>ours, where it is nearest to a limit</th><th></th></tr></thead><tbody>\n";
+        text += "<table class=\"rules\"><thead><tr><th></th><th>rule</th><th>ours, where nearest to a limit</th><th></th></tr></thead><tbody>\n";
         text += &rows(&judgement.parts, "");
         text += &rows(&judgement.direction, "direction");
         text += "</tbody></table>\n";
     }
     for one in &judged.testimonies {
         text += &format!(
-            "<p>Second witness, {}: <b class=\"{}\">{}</b> {}{}</p>\n",
+            "<p>Other simulator, {}: <b class=\"{}\">{}</b> {}{}</p>\n",
             escape(&one.witness),
             class(Some(one.judgement.verdict)),
             one.judgement.verdict.text(),
@@ -148,7 +148,7 @@ fn section(paper: &Outcome, judged: &Judged, number: usize) -> String {
     let links: Vec<String> =
         used.iter().map(|name| format!("<a href=\"#{}-{name}\">{name}</a>", paper_id(paper))).collect();
     text += &format!("<p class=\"faint\">Settings: {}. ", links.join(", "));
-    text += &format!("Again: <code>ackgate reproduce --headlines {} --out DIR</code></p></section>\n", headline.id);
+    text += &format!("Command: <code>ackgate reproduce --headlines {} --out DIR</code></p></section>\n", headline.id);
     text
 }
 
@@ -159,7 +159,7 @@ fn otherwise(paper: &Outcome, judged: &Judged) -> String {
         return String::new();
     }
     let mut text = String::from(
-        "<table class=\"otherwise\"><thead><tr><th></th><th>what is set otherwise</th><th>what comes of it</th><th></th></tr></thead><tbody>\n",
+        "<table class=\"otherwise\"><thead><tr><th></th><th>changed setting</th><th>result</th><th></th></tr></thead><tbody>\n",
     );
     for one in all {
         let verdict = one.judgement.verdict;
@@ -178,10 +178,10 @@ fn otherwise(paper: &Outcome, judged: &Judged) -> String {
 
 fn sensitivity(outcomes: &Outcomes) -> String {
     let mut text = String::from(
-        "<section id=\"readings\"><h2>What verdicts depend on</h2>\n<table class=\"readings\"><thead><tr><th></th><th>open</th><th>primary</th><th>also</th><th>verdicts that change</th></tr></thead><tbody>\n",
+        "<section id=\"readings\"><h2>Sensitivity of verdicts</h2>\n<table class=\"readings\"><thead><tr><th></th><th>open setting</th><th>used</th><th>alternative</th><th>changed verdicts</th></tr></thead><tbody>\n",
     );
     for cells in dependence(outcomes) {
-        text += &named_row(["", "open", "primary", "also", "verdicts that change"], cells);
+        text += &named_row(["", "open setting", "used", "alternative", "changed verdicts"], cells);
     }
     text + "</tbody></table></section>\n"
 }
@@ -208,11 +208,11 @@ fn named_row<const N: usize>(names: [&str; N], cells: [String; N]) -> String {
 
 fn changes(log: &[Entry]) -> String {
     let mut text = String::from(
-        "<section id=\"log\"><h2>What was changed, and what it did to the count</h2>\n<table class=\"log\"><thead><tr><th>change</th><th>why</th><th>in</th><th>count</th></tr></thead><tbody>\n",
+        "<section id=\"log\"><h2>Changes after results were known</h2>\n<table class=\"log\"><thead><tr><th>change</th><th>reason</th><th>commit</th><th>verdicts</th></tr></thead><tbody>\n",
     );
     for entry in log {
         let cells = [&entry.what, &entry.why, &entry.commit, &entry.count].map(String::clone);
-        text += &named_row(["change", "why", "in", "count"], cells);
+        text += &named_row(["change", "reason", "commit", "verdicts"], cells);
     }
     text + "</tbody></table></section>\n"
 }

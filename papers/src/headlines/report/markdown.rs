@@ -1,4 +1,4 @@
-//! The outcome as a page of the documentation: the board first.
+//! The outcome as a page of the documentation: verdicts first.
 
 use super::readings::{dependence, explanations};
 use super::{Circumstances, all, each_part, has_witnesses, heard, ours, summary, told, verdict_of};
@@ -15,11 +15,13 @@ pub fn markdown(outcomes: &Outcomes, log: &Log, how: &Circumstances) -> String {
         text += &format!("- {made}\n");
     }
     text += "\n";
-    text += "The rules stand in [`papers/headlines/`](../papers/headlines) as data and were fixed before results were seen; one reader \
-             holds all of them against the figures ([`papers/src/headlines/`](../papers/src/headlines)). Every point has 10 seeds, one \
-             that an interval of 95 % leaves open has 40, but for a quick run. A verdict marked (sim) is of a testbed for which the simulator stands: it says \
-             nothing of the kernel's code. “none” means that something does not happen within the range. A verdict depends on what its row names: see “What verdicts depend on”.\n\n## The board\n\n";
-    text += "| headline | verdict | second witness | the paper | ours, with its interval |\n|---|---|---|---|---|\n";
+    text += "- The rules are data in [`papers/headlines/`](../papers/headlines) and were fixed before results were known; one program evaluates \
+             all of them ([`papers/src/headlines/`](../papers/src/headlines)).\n\
+             - Every point has 10 seeds, or 40 where the 95 % confidence interval includes a limit (except in quick runs).\n\
+             - (sim): the paper measured on a testbed, here a simulator stands in for it; the verdict says nothing about the kernel code.\n\
+             - “none”: it does not happen within the range.\n\
+             - “depends on”: another reading of something that the paper leaves open changes the verdict: see “Sensitivity of verdicts”.\n\n## Verdicts\n\n";
+    text += "| headline | verdict | other simulator | paper | ours, with interval |\n|---|---|---|---|---|\n";
     for (paper, judged) in all(outcomes) {
         let cells = [
             judged.headline.id.clone(),
@@ -31,8 +33,8 @@ pub fn markdown(outcomes: &Outcomes, log: &Log, how: &Circumstances) -> String {
         text += &row(&cells);
     }
     text += &witnesses(outcomes);
-    text += "\n## What did not come out\n\nUnder each headline stands what would have to differ: the change of settings, the verdict and the figures that come of \
-             it, and the name NAME of the run: `ackgate reproduce --headlines ID --reading NAME --out DIR`.\n\n";
+    text += "\n## Not or partly reproduced\n\nBelow each headline: its probable cause, and changes of one setting that show it, each with NAME, change, verdict and figures. \
+             To repeat one: `ackgate reproduce --headlines ID --reading NAME --out DIR`.\n\n";
     for (paper, judged) in all(outcomes).filter(|(_, judged)| verdict_of(judged) != Some(Verdict::Reproduced)) {
         let headline = &judged.headline;
         let reason = if headline.cannot.is_empty() { &headline.note } else { &headline.cannot };
@@ -43,29 +45,28 @@ pub fn markdown(outcomes: &Outcomes, log: &Log, how: &Circumstances) -> String {
             text = text.trim_end().to_owned() + "\n";
         }
     }
-    text += "\n## What verdicts depend on\n\nOne open setting at a time, read otherwise, 10 seeds. Only changes are shown.\n\n";
-    text += "| | open | primary | also | verdicts that change |\n|---|---|---|---|---|\n";
+    text += "\n## Sensitivity of verdicts\n\nEach row changes one setting that a paper leaves open, with 10 seeds. Only changed verdicts are listed.\n\n";
+    text += "| | open setting | used | alternative | changed verdicts |\n|---|---|---|---|---|\n";
     for cells in dependence(outcomes) {
         text += &row(&cells);
     }
-    text += "\n## What was changed, and what it did to the count\n\n| change | why | in | count |\n|---|---|---|---|\n";
+    text += "\n## Changes after results were known\n\n| change | reason | commit | verdicts |\n|---|---|---|---|\n";
     for entry in &log.entry {
         text += &format!("| {} | {} | {} | {} |\n", entry.what, entry.why, entry.commit, entry.count);
     }
     text
 }
 
-/// What other simulators' runs come to, by the same rules.
+/// Verdicts of other simulators' runs, by the same rules.
 fn witnesses(outcomes: &Outcomes) -> String {
-    let mut text = String::from("\n## The second witness\n\n");
-    text += "The papers' simulators, ns-2 and ns-3, at the same settings, judged by the same rules (`bench/peers/run witness`). ";
-    text += "Neither has PAC, ICTCP, M21TCP-A, HWatch or the papers' kernels: only baselines can be run there. ";
-    text += "Why there are no more stands on the board; how they differ from ours otherwise, in [validation.md](validation.md).\n\n";
+    let mut text = String::from("\n## Other simulators\n\n");
+    text += "The papers' simulators ns-2 and ns-3 at the same settings, evaluated by the same rules (`bench/peers/run witness`). ";
+    text += "Neither has PAC, ICTCP, M21TCP-A, HWatch or the papers' kernels, so they can only run baselines. ";
+    text += "The table of verdicts gives the reason where none was run; [validation.md](validation.md) explains other differences.\n\n";
     if has_witnesses(outcomes) {
-        text +=
-            "| headline | simulator | verdict | its figures, with intervals | not run there |\n|---|---|---|---|---|\n";
+        text += "| headline | simulator | verdict | figures, with intervals | not run there |\n|---|---|---|---|---|\n";
     } else {
-        text += "Nothing has been run there.\n";
+        text += "None were run.\n";
     }
     for (_, judged) in all(outcomes) {
         for one in &judged.testimonies {

@@ -1,4 +1,4 @@
-//! The board, its reasons and its log: for people (HTML, Markdown) and for programs (JSON).
+//! Verdicts, their reasons and their history: for people (HTML, Markdown) and for programs (JSON).
 
 mod drawing;
 mod html;
@@ -55,7 +55,7 @@ pub fn summary(outcomes: &Outcomes) -> String {
 pub fn board(outcomes: &Outcomes) -> String {
     let mut head = ["headline", "verdict", "paper", "ours"].map(str::to_owned).to_vec();
     let has_witnesses = has_witnesses(outcomes);
-    head.extend(has_witnesses.then(|| "second witness".to_owned()));
+    head.extend(has_witnesses.then(|| "other simulator".to_owned()));
     let rows: Vec<Vec<String>> = all(outcomes)
         .map(|(paper, judged)| {
             let headline = &judged.headline;
@@ -132,7 +132,7 @@ fn flips<'a>(book: &'a Book, judged: &'a Judged) -> impl Iterator<Item = (usize,
 /// What was measured of a part, with its interval: the x that decides.
 fn measured(held: &Held, interval_told: bool) -> String {
     let Some(finding) = held.worst() else {
-        return if held.lacks.is_empty() { "there is no such x".into() } else { "not run".into() };
+        return if held.lacks.is_empty() { "no such x".into() } else { "not run".into() };
     };
     let Measured { x, value, interval, seeds } = finding.measured;
     let place = if held.over_x { format!(" at {x}") } else { String::new() };
@@ -171,7 +171,7 @@ pub(crate) fn each_part(parts: &[Held]) -> Vec<String> {
     let told = |held: &[Held]| {
         let widest = if held.len() > MOST_INTERVALS { widest(held) } else { None };
         let each = held.iter().map(|one| measured(one, widest.is_none())).collect::<Vec<_>>().join(", ");
-        each + &widest.map_or_else(String::new, |part| format!(" (each \u{b1} {} % at most)", number(100.0 * part)))
+        each + &widest.map_or_else(String::new, |part| format!(" (each at most \u{b1} {} %)", number(100.0 * part)))
     };
     parts.map(|held| format!("({}) {}", held[0].name, told(held))).collect()
 }
@@ -190,7 +190,7 @@ fn widest(held: &[Held]) -> Option<f64> {
 fn stand(stand: Stand) -> &'static str {
     match stand {
         Stand::Inside => "inside",
-        Stand::Straddles => "straddles",
+        Stand::Straddles => "includes a limit",
         Stand::Outside => "outside",
         Stand::Lacking => "not run",
     }
@@ -232,7 +232,7 @@ mod tests {
         let four = [(1.0, 0.5, ""), (2.0, 0.25, ""), (3.0, 0.0, ""), (4.0, 0.25, "")];
         assert_eq!(of(&four), ["(b) 1.00 [0.500, 1.50], 2.00 [1.75, 2.25], 3.00, 4.00 [3.75, 4.25]"]);
         let five = [four.as_slice(), &[(0.01, 0.001, "")]].concat();
-        assert_eq!(of(&five), ["(b) 1.00, 2.00, 3.00, 4.00, 0.010 (each \u{b1} 50.0 % at most)"]);
+        assert_eq!(of(&five), ["(b) 1.00, 2.00, 3.00, 4.00, 0.010 (each at most \u{b1} 50.0 %)"]);
         let mixed = [four.as_slice(), &[(4.0, 0.25, "ms")]].concat();
         assert!(of(&mixed)[0].contains("4.00 [3.75, 4.25] ms"), "{:?}", of(&mixed));
     }
