@@ -151,11 +151,11 @@ impl Submit {
         let cut = folder.cut();
         let s = figure;
         say(&format!(
-            "{} points in {} tasks, {} s of one core by {} measured points; a task {} to {} s",
+            "{} points in {} tasks; expected, by {} measured points: {} s of one core, {} to {} s per task",
             points.len(),
             cut.tasks,
-            s(cut.total_s),
             measured.len(),
+            s(cut.total_s),
             s(cut.least_s),
             s(cut.most_s)
         ))?;
@@ -206,7 +206,10 @@ fn status(args: &Look) -> anyhow::Result<()> {
     let mut rows = vec![
         ("points done", format!("{} of {}", status.done, status.points)),
         ("tasks done", format!("{} of {}", cut.tasks - status.missing.len(), cut.tasks)),
-        ("waiting or running", active.as_ref().map_or_else(|| "not known: not Slurm's".into(), |all| some(all))),
+        (
+            "waiting or running",
+            active.as_ref().map_or_else(|| "unknown: not submitted to Slurm".into(), |all| some(all)),
+        ),
         ("to be run again", some(&idle(&status, active.as_deref()))),
         ("run more than once", status.repeated.to_string()),
     ];

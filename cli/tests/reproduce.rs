@@ -178,5 +178,5 @@ fn headlines_in_tasks_are_judged_as_in_one_process() {
     };
     assert_eq!(results(&one), results(&many));
     let again = run(&["--on", "array", "--dir", &place("none"), "--out", &many]);
-    assert!(again.contains("all runs are there") && !folder.path().join("none").exists(), "{again}");
+    assert!(again.contains("all runs are done") && !folder.path().join("none").exists(), "{again}");
 }

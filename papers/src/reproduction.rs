@@ -172,12 +172,13 @@ impl Work for Reproduction {
     const COMMAND: &'static str = "reproduce";
 
     fn to_plan(&self) -> Result<Value, SweepError> {
-        serde_json::to_value(&self.asked).map_err(|error| SweepError::Output(format!("the plan of the runs: {error}")))
+        serde_json::to_value(&self.asked)
+            .map_err(|error| SweepError::Output(format!("the plan of the runs cannot be written: {error}")))
     }
 
     fn from_plan(name: &str, plan: Value) -> Result<Self, SweepError> {
         let asked: Asked = serde_json::from_value(plan)
-            .map_err(|error| SweepError::Usage(format!("{name}: is not the plan of experiments: {error}")))?;
+            .map_err(|error| SweepError::Usage(format!("{name}: not a plan of experiments: {error}")))?;
         match &asked.file {
             Some(file) => Ok(Self::in_file(file, asked.quick)?),
             None => Self::named(&asked.ids, asked.quick).map_err(|error| match error {
@@ -220,11 +221,12 @@ impl Work for Reproduction {
 
 /// Curves as one cell of text, every digit kept.
 fn write_curves(curves: &[Curve]) -> Result<String, SweepError> {
-    serde_json::to_string(curves).map_err(|error| SweepError::Output(format!("what a view shows: {error}")))
+    serde_json::to_string(curves)
+        .map_err(|error| SweepError::Output(format!("the curves of a view cannot be written: {error}")))
 }
 
 fn read_curves(row: &[String]) -> Result<Vec<Curve>, SweepError> {
     let text = row.first().map_or("", String::as_str);
     serde_json::from_str(text)
-        .map_err(|error| SweepError::Output(format!("what a view shows cannot be read again: {error}")))
+        .map_err(|error| SweepError::Output(format!("the curves of a view cannot be read: {error}")))
 }

@@ -39,7 +39,7 @@ struct Extras {
 pub(super) fn submit(args: &New, engine: Engine) -> anyhow::Result<()> {
     let board = Board::next(&Book::all()?, &args.options()?).map_err(refused)?;
     if board.is_empty() {
-        return print("all runs are there: the same command without --on and --dir makes the report\n");
+        return print("all runs are done: repeat the command without --on and --dir to write the report\n");
     }
     args.submit.begin(engine, ("headlines", &board, &board.all()), TASKS, args.jobs)
 }
@@ -131,7 +131,7 @@ fn report(options: &Options, extras: &Extras) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
     write!(out, "{}", report::board(&outcomes))?;
     writeln!(out, "{}", report::summary(&outcomes))?;
-    writeln!(out, "{:.0} s, {} MB at most", how.seconds, how.memory / 1_000_000)?;
+    writeln!(out, "{:.0} s, peak memory {} MB", how.seconds, how.memory / 1_000_000)?;
     writeln!(out, "{}", options.out.join("report.html").display())?;
     Ok(())
 }

@@ -143,12 +143,13 @@ impl Work for Board {
     const COMMAND: &'static str = "reproduce";
 
     fn to_plan(&self) -> Result<Value, SweepError> {
-        serde_json::to_value(&self.asked).map_err(|error| SweepError::Output(format!("the plan of the runs: {error}")))
+        serde_json::to_value(&self.asked)
+            .map_err(|error| SweepError::Output(format!("the plan of the runs cannot be written: {error}")))
     }
 
     fn from_plan(name: &str, plan: Value) -> Result<Self, SweepError> {
         let asked: Asked = serde_json::from_value(plan)
-            .map_err(|error| SweepError::Usage(format!("{name}: is not the plan of headlines: {error}")))?;
+            .map_err(|error| SweepError::Usage(format!("{name}: not a plan of headlines: {error}")))?;
         Self::of(&Book::all()?, asked)
     }
 
@@ -168,8 +169,9 @@ impl Work for Board {
         let watch = &self.places[self.runs[point.index].0].1.watch;
         let row = simulate(point, watch, stop)
             .map_err(|error| SweepError::Simulation { point: point.values.join(" "), error })?;
-        let text = serde_json::to_string(&row)
-            .map_err(|error| SweepError::Output(format!("the figures of {}: {error}", point.values.join(" "))))?;
+        let text = serde_json::to_string(&row).map_err(|error| {
+            SweepError::Output(format!("the figures of {} cannot be written: {error}", point.values.join(" ")))
+        })?;
         Ok(vec![text, format!("{:016x}", point.fingerprint)])
     }
 }
