@@ -14,7 +14,6 @@ pub fn markdown(outcomes: &Outcomes, log: &Log, how: &Circumstances) -> String {
     for made in &log.made {
         text += &format!("- {made}\n");
     }
-    text += "\n";
     text += "- The rules are data in [`papers/headlines/`](../papers/headlines) and were fixed before results were known; one program evaluates \
              all of them ([`papers/src/headlines/`](../papers/src/headlines)).\n\
              - Every point has 10 seeds, or 40 where the 95 % confidence interval includes a limit (except in quick runs).\n\
