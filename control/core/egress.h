@@ -92,7 +92,9 @@ INLINE bool only_a_copy_waits(const struct flow *flow)
 	return get32(&flow->held) == 1 && any_flag(flow, FLOW_COPIED);
 }
 
-/* Notes how far our TCP has sent, and whether this is what it had sent before: the timer has fired. */
+/* Notes how far our TCP has sent, and whether this is what it had sent before. If that is the first that the peer has not acknowledged,
+ * the retransmission timer has fired. A tail loss probe (RFC 8985 section 7.3), which comes much earlier, repeats the last of several, and
+ * the SACK that it brings the others. */
 INLINE void note_sent(WITH_CORE struct flow *flow, const struct segment *segment, bool seen, __u64 now)
 {
 	__u32 end = segment_end(segment);
@@ -101,7 +103,7 @@ INLINE void note_sent(WITH_CORE struct flow *flow, const struct segment *segment
 	put_flags(flow, FLOW_REPEATS, repeats);
 	if (new)
 		set32(&flow->sent, end);
-	else if (repeats && get32(&flow->held) > 0 && !only_a_copy_waits(flow))
+	else if (repeats && segment->seq == get32(&flow->timed) && get32(&flow->held) > 0 && !only_a_copy_waits(flow))
 		note_own_timer(CORE (__u64)(__u32)((__u32)(now >> 10) - get32(&flow->held_since)) << 10);
 }
 

@@ -363,6 +363,15 @@ INLINE void note_ecn(struct flow *flow, const struct segment *segment)
 	}
 }
 
+/* Which segment of ours a timer would repeat. */
+INLINE void note_timed(struct flow *flow, const struct segment *segment)
+{
+	__u32 timed = segment->ack - segment->sack;
+
+	if (segment->flags & ACK && get32(&flow->timed) != timed)
+		set32(&flow->timed, timed);
+}
+
 SUBPROGRAM int account_ingress(WITH_CORE struct flow *flow, const struct segment *segment, __u64 now)
 {
 	__u64 wanted;
@@ -393,6 +402,7 @@ SUBPROGRAM int account_ingress(WITH_CORE struct flow *flow, const struct segment
 		open_flow(CORE flow, now);
 	}
 	set64(&flow->last_seen, now);
+	note_timed(flow, segment);
 	if (segment->flags & RST) {
 		close_handshake(CORE flow);
 		raise_flags(flow, FLOW_CLOSING | FLOW_PEER_DONE);

@@ -76,7 +76,7 @@ INLINE void note_waited(WITH_CORE __u64 *timer, __u64 wait, __u64 part)
 		set64(timer, known >= 2 * SETTINGS->max_hold ? 0 : known + known / TIMER_RISE);
 }
 
-/* Our TCP has sent again what is held since `wait`. A loss probe (RFC 8985 section 7) does so early, and sets no limit for all. */
+/* Our TCP's timer has fired for what is held since `wait`. */
 INLINE void note_own_timer(WITH_CORE __u64 wait)
 {
 	note_timer(CORE &GATE->own_timer, wait);

@@ -410,6 +410,9 @@ struct flow {
 	__u32 handshake_bytes;
 	/* Payload of the sender's last segment that could have been larger; 0 where the last one could not. */
 	__u32 lesser;
+	/* What our TCP's retransmission timer would repeat: what the peer has acknowledged last. Before that where it has received something
+	 * beyond (SACK), which repeats the rest without a timer. */
+	__u32 timed;
 } __attribute__((aligned(64)));
 
 /* What is seen of a segment, or of an aggregate of several (GRO, TSO). */

@@ -131,7 +131,7 @@ impl Host {
         let wscale = Some(7);
         self.send(flow, Segment { flags: Flags::SYN, mss: 1460, wscale, timestamps: Some((1, 0)), ..blank() });
         self.now += Span::micros(100);
-        self.receive(flow, Segment { flags: Flags::SYN | Flags::ACK, mss: 1460, wscale, ..blank() });
+        self.receive(flow, Segment { flags: Flags::SYN | Flags::ACK, ack: SeqNumber(1), mss: 1460, wscale, ..blank() });
         self.ack(flow, 1);
         decision::void(&self.shim.rules, &self.shim.state.gate, &self.shim.state.flows[flow as usize]);
         self.poll();

@@ -62,6 +62,25 @@ fn requests_that_our_tcp_repeats_leave_and_show_its_timer_step_by_step() {
 }
 
 #[test]
+fn a_probe_for_the_last_of_several_segments_and_what_follows_a_sack_show_no_timer() {
+    for (acked, sack, shows) in [(1, false, false), (101, true, false), (101, false, true)] {
+        let mut host = host(Span::ZERO);
+        host.connect(1);
+        host.connect(2);
+        let first = host.send(2, request(1));
+        assert!(host.has_left(first));
+        host.receive(2, Segment { seq: SeqNumber(1), sack, ..pure_ack(acked) });
+        host.fill(1);
+        let second = Segment { seq: SeqNumber(101), ..request(1) };
+        let held = host.send(2, second);
+        assert!(!host.has_left(held));
+        host.now += Span::millis(8);
+        host.send(2, second);
+        assert_eq!(host.shim.gate().own_timer.get() > 0, shows, "acknowledged up to {acked}, SACK: {sack}");
+    }
+}
+
+#[test]
 fn requests_that_our_tcp_does_not_repeat_show_that_its_timer_is_longer() {
     let mut host = host(Span::ZERO);
     host.connect(1);
@@ -119,9 +138,18 @@ fn senders_that_repeat_what_was_received_shorten_the_holds_of_acks_step_by_step(
 
 #[test]
 fn where_timers_fire_before_everybody_has_had_a_turn_all_is_left_to_tcp() {
-    for (floor, active, left_alone) in [(1, 200, true), (1, 20, false), (200, 200, false)] {
-        let mut host = host(Span::millis(floor));
+    // Mb/s of the link, and what has arrived of late where that is not known.
+    for (floor, active, rate, came, left_alone) in [
+        (1, 200, 1_000, 0, true),
+        (1, 20, 1_000, 0, false),
+        (200, 200, 1_000, 0, false),
+        (20, 200, 1_000, 0, false),
+        (20, 200, 0, 1_000, false),
+        (1, 200, 0, 1_000, true),
+    ] {
+        let mut host = Host::new(Config { rate_mbps: rate, own_timer: Span::millis(floor), ..Config::credit(96_000) });
         host.connect(0);
+        host.shim.state.gate.peak.set(came * 131_072 / 1_000);
         // As many flows were active of late, and what TCP offers them does not fit.
         host.shim.state.gate.peak_active.set(active);
         host.shim.state.gate.looked_back.set(host.now.0);
@@ -130,7 +158,7 @@ fn where_timers_fire_before_everybody_has_had_a_turn_all_is_left_to_tcp() {
         let asked = host.send(0, request(1));
         assert!(host.has_left(asked));
         let untouched = host.shim.gate().rewritten.get() == before;
-        assert_eq!(untouched, left_alone, "{active} flows and a timer of {floor} ms");
+        assert_eq!(untouched, left_alone, "{active} flows, a timer of {floor} ms, {rate} Mb/s");
     }
 }
 
