@@ -192,12 +192,16 @@ impl Fleet {
 
     /// In a line.
     fn status(&self) -> String {
-        let names = |state| {
-            let names = self.members.iter().filter(|(_, member)| member.state == state).map(|(name, _)| name.as_str());
-            names.collect::<Vec<_>>().join(", ")
+        let does = |member: &Member| match member.state {
+            State::Guarded if member.device.settings.observe => "observing",
+            State::Guarded => "guarding",
+            State::Waiting => "waiting for",
+            State::Starting => "starting on",
         };
-        let parts = [("guarding", State::Guarded), ("waiting for", State::Waiting), ("starting on", State::Starting)];
-        let parts = parts.map(|(what, state)| (what, names(state)));
+        let parts = ["guarding", "observing", "waiting for", "starting on"].map(|what| {
+            let names = self.members.iter().filter(|(_, member)| does(member) == what).map(|(name, _)| name.as_str());
+            (what, names.collect::<Vec<_>>().join(", "))
+        });
         let told: Vec<String> = parts
             .iter()
             .filter(|(_, names)| !names.is_empty())

@@ -3,7 +3,7 @@
 use ackgate_linux::route;
 
 use super::publish::Identity;
-use super::settings::{Buffer, Settings};
+use super::settings::{Buffer, PortRate, Settings};
 use crate::exit::Refused;
 
 /// The interface and the port in front of it: what was said, or what this host says.
@@ -30,7 +30,8 @@ impl Place {
             })?,
         };
         let rate_mbps = match settings.rate {
-            Some(rate) => Some(rate.div_ceil(1_000_000)),
+            Some(PortRate::Bits(rate)) => Some(rate.div_ceil(1_000_000)),
+            Some(PortRate::Unknown) => None,
             None => route::link_mbps(&device),
         };
         Ok(Self { device, by_route, rate_mbps, by_link: settings.rate.is_none() })
@@ -42,7 +43,8 @@ impl Place {
         let rate = match (self.rate_mbps, self.by_link) {
             (Some(rate), true) => format!("rate {rate} Mb/s (the link's)"),
             (Some(rate), false) => format!("rate {rate} Mb/s"),
-            (None, _) => "rate not known (the link reports none)".into(),
+            (None, true) => "rate not known (the link reports none)".into(),
+            (None, false) => "rate not known".into(),
         };
         let buffer = match buffer {
             Buffer::Auto => "buffer auto (searched for)".into(),

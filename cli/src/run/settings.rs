@@ -96,6 +96,20 @@ impl Buffer {
     }
 }
 
+/// The switch port's rate, or the wish to do without knowing it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum PortRate {
+    Unknown,
+    /// Bits per second.
+    Bits(u64),
+}
+
+impl PortRate {
+    pub(super) fn parse(text: &str) -> Result<Self, String> {
+        if text == "unknown" { Ok(Self::Unknown) } else { parse_rate(text).map(Self::Bits) }
+    }
+}
+
 /// For how long to step aside at first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StepAside {
@@ -170,9 +184,9 @@ pub(super) struct Settings {
     pub(super) buffer: Buffer,
 
     /// Rate of that port, for example 1gbit; it determines how long bytes may be queued there before they count as lost.
-    /// Default: the link rate that the interface reports, if any.
-    #[arg(long, value_name = "RATE", value_parser = parse_rate, overrides_with = "rate")]
-    pub(super) rate: Option<u64>,
+    /// With `unknown`, the link rate that the interface reports is ignored. Default: that link rate, if any.
+    #[arg(long, value_name = "RATE", value_parser = PortRate::parse, overrides_with = "rate")]
+    pub(super) rate: Option<PortRate>,
 
     /// Disable ACK thinning: send every ACK. By default exact credit omits ACKs that the next one covers.
     #[arg(long)]
@@ -271,7 +285,7 @@ impl Settings {
             ..defaults
         };
         options.gate.validate().map_err(|error| refuse(error.to_string()))?;
-        if let (Some(rate), Buffer::Bytes(_)) = (self.rate, self.buffer) {
+        if let (Some(PortRate::Bits(rate)), Buffer::Bytes(_)) = (self.rate, self.buffer) {
             let drain = ackgate_control::units::Rate(rate).time_for(buffer);
             if max_hold < drain {
                 return Err(refuse(format!(

@@ -44,6 +44,8 @@ pub enum Kind {
     Credit,
     /// Exact credit that finds its budget.
     CreditAuto,
+    /// The same without the port's rate: the defaults on an interface that reports none.
+    CreditUntold,
     /// PAC with requests, long turns and bounded windows.
     Pac,
     /// PAC as published.
@@ -62,10 +64,11 @@ pub enum Kind {
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::None,
         Self::Credit,
         Self::CreditAuto,
+        Self::CreditUntold,
         Self::Pac,
         Self::PacPublished,
         Self::Ictcp,
@@ -88,6 +91,7 @@ impl Kind {
             Self::None => "No guard: how much two unguarded runs differ on this machine",
             Self::Credit => "Exact credit, told buffer and rate",
             Self::CreditAuto => "Exact credit that finds its budget",
+            Self::CreditUntold => "The same without the port's rate: the defaults on a virtual interface",
             Self::Pac => "Proactive ACK Control with requests, long turns and bounded windows",
             Self::PacPublished => "Proactive ACK Control as published; where it harms, that is the scheme's own nature",
             Self::Ictcp => "ICTCP; as published, too, as those below",
@@ -105,6 +109,7 @@ impl Kind {
             Self::None => "none",
             Self::Credit => "credit",
             Self::CreditAuto => "credit-auto",
+            Self::CreditUntold => "credit-untold",
             Self::Pac => "pac",
             Self::PacPublished => "pac-published",
             Self::Ictcp => "ictcp",
@@ -118,7 +123,7 @@ impl Kind {
     /// What `ackgate run --guard` and the simulator call it.
     const fn policy(self) -> &'static str {
         match self {
-            Self::Credit | Self::CreditAuto => "credit",
+            Self::Credit | Self::CreditAuto | Self::CreditUntold => "credit",
             Self::None
             | Self::Pac
             | Self::PacPublished
@@ -136,7 +141,12 @@ impl Kind {
     }
 
     fn config(self, program: Option<PathBuf>) -> Option<GuardConfig> {
-        let extra = if self == Self::CreditAuto { vec!["--buffer".into(), "auto".into()] } else { Vec::new() };
+        let options: &[&str] = match self {
+            Self::CreditAuto => &["--buffer", "auto"],
+            Self::CreditUntold => &["--buffer", "auto", "--rate", "unknown"],
+            _ => &[],
+        };
+        let extra = options.iter().map(|&option| option.to_owned()).collect();
         (self != Self::None).then(|| GuardConfig { program, policy: self.policy().into(), max_hold: None, extra })
     }
 }

@@ -104,6 +104,9 @@ impl Measure for Simulated {
                 "fine timeouts beside TCP's are not simulated: the simulator's TCP has them itself".into(),
             ));
         }
+        if bench.kind == Some(Kind::CreditUntold) {
+            return Err(RowError::Impossible("a simulated guard is always told the rate".into()));
+        }
         let failed = |error: ScenarioError| RowError::Simulated(error.to_string());
         let mut document = Document::parse("lab harm", self.scenario).map_err(failed)?;
         let seed = format!("seed={}", bench.index + 1);
