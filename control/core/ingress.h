@@ -130,7 +130,7 @@ INLINE void note_least_rtt(struct flow *flow, __u64 sample, __u64 now)
 /* A handshake's round trip less what may have stood before it in the queue: the data that came meanwhile, and the SYNs of a burst. */
 INLINE __u64 without_burst(WITH_CORE const struct flow *flow, __u64 sample)
 {
-	__u64 came = (__u32)((__u32)get64(&GATE->bytes) - get32(&flow->handshake_bytes)), rate = link_rate(CORE_ALONE);
+	__u64 came = (__u32)((__u32)get64(&GATE->bytes) - get32(&flow->handshake_bytes)), rate = path_rate(CORE_ALONE);
 
 	return rate == 0 ? sample : saturating_sub(sample, ((came + get64(&GATE->syn_burst) * SYN_BYTES) << 20) / rate);
 }
@@ -153,7 +153,7 @@ INLINE void sample_handshake(WITH_CORE struct flow *flow, const struct segment *
  * always stands in the queue: their least round trips would make short paths look long. */
 INLINE __u64 without_queue(WITH_CORE __u64 sample)
 {
-	__u64 rate = link_rate(CORE_ALONE), queued;
+	__u64 rate = path_rate(CORE_ALONE), queued;
 	__u32 threshold = path_of(get64(&GATE->threshold));
 
 	if (rate == 0 || threshold == 0 || concurrent(CORE_ALONE))

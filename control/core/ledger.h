@@ -31,7 +31,7 @@
  *
  * counted is what of all that is in flight is due within the flow's own round trip: all of it over paths that hold no more than its
  * own, and of what is in flight over a longer one, the part that its own path is of that. That all together do not overfill the
- * buffer is, beyond that, what the shares of flows on long paths are for (credit.h). Without a known rate all paths count as short.
+ * buffer is, beyond that, what the shares of flows on long paths are for (credit.h). Without a given rate, lengths of paths go by what arrives.
  *
  * What a long path holds must not come at once. What asks over one, and among many senders what grants more than ACKs clock, leaves at
  * the link's rate, but for one threshold.
@@ -51,6 +51,15 @@ INLINE __u64 link_rate(CORE_ONLY)
 	return carries > 0 ? min_u64(given, carries) : given;
 }
 
+/* The same, or where no rate was given, what arrives at most and a quarter more: where that is too little, for the link was not filled, it
+ * grows with what arrives. Lengths of paths go by this one. */
+INLINE __u64 path_rate(CORE_ONLY)
+{
+	__u64 rate = link_rate(CORE_ALONE), peak = get64(&GATE->peak);
+
+	return rate > 0 ? rate : peak + peak / 4;
+}
+
 /*
  * What the flow's path holds, wire bytes. The least RTT is timed by timestamps, less what our own grants may have queued
  * meanwhile. Until there are enough samples the handshake's counts, less what may have queued then. Too little here costs
@@ -58,7 +67,7 @@ INLINE __u64 link_rate(CORE_ONLY)
  */
 INLINE __u64 path_holds(WITH_CORE const struct flow *flow)
 {
-	__u64 rate = link_rate(CORE_ALONE);
+	__u64 rate = path_rate(CORE_ALONE);
 
 	/* Never more than the handshake's, where it was seen: what we queue ourselves must not make a path longer and longer. */
 	if (get32(&flow->samples) >= SAMPLES && get32(&flow->rtt) > 0 && !SETTINGS->timestamps)
@@ -211,7 +220,7 @@ INLINE __u64 ahead_of_link(WITH_CORE __u64 now)
 {
 	__u64 elapsed = min_u64(since(now, get64(&GATE->ahead_since)), 1ull << 32);
 
-	return saturating_sub(get64(&GATE->ahead), elapsed * link_rate(CORE_ALONE) >> 20);
+	return saturating_sub(get64(&GATE->ahead), elapsed * path_rate(CORE_ALONE) >> 20);
 }
 
 /* Whether what sets `wire` bytes in motion keeps the pace. */
@@ -232,7 +241,7 @@ INLINE __u64 keeps_pace_at(WITH_CORE const struct flow *flow, const struct outgo
 	__u64 before = ahead_of_link(CORE now), threshold = get64(&GATE->threshold), after = before + likely_burst(flow, out, wire);
 	__u64 excess = min_u64(max_u64(saturating_sub(after, threshold), threshold / 16), before);
 
-	return now + (excess << 20) / max_u64(link_rate(CORE_ALONE), 1) + 1;
+	return now + (excess << 20) / max_u64(path_rate(CORE_ALONE), 1) + 1;
 }
 
 /* Notes what leaves. Of what ACKs clock among many, no more than one threshold: the queue that it may stand in. */
