@@ -6,6 +6,8 @@
 //! - **Start**: a given buffer is known to be safe, and the search begins with three quarters of it: what is sent twice in the
 //!   first rounds, before anybody knows round-trip times under load, is in nobody's account. Without one (`--buffer auto`)
 //!   it begins with a few frames, and grows by a quarter as long as that brings more throughput.
+//!   Where the rate is not known either, nothing but losses speaks for a small budget: until some are seen it is the largest one, and the
+//!   guard is invisible.
 //! - **Trials**: epochs with three sixteenths less, or a quarter more, alternate with epochs with the budget as it is. If less costs
 //!   next to nothing, the budget becomes an eighth less: what lies between hides jitter. If more gains something, it becomes that
 //!   much more. Then the same is tried again; else the opposite, after a pause that is longer each time that less was too
@@ -63,6 +65,8 @@ const WAITS: (u32, u32, u32) = (4, 32, 128);
 /// So many losses within a few epochs are an overflow. Fewer may be anything: what is repeated while its ACK is on its way
 /// looks like loss, too.
 const OVERFLOW: u64 = 8;
+/// So many losses in this time begin the search where it waits for them.
+const LOSS_MEMORY: Span = Span::secs(1);
 /// For so long after an overflow what is lost belongs to it, at least; also for four times what responses take to begin.
 const AFTERMATH: Span = Span::millis(20);
 /// Epochs for which the ceiling stays after an overflow, before it rises.
@@ -170,7 +174,17 @@ impl Carried {
 impl Budget {
     /// The budget to begin with.
     #[must_use]
-    pub fn first(config: &Config) -> u64 {
+    pub fn initial(config: &Config) -> u64 {
+        if Self::waits_for_loss(config) { top(config) } else { Self::first(config) }
+    }
+
+    /// Whether the search begins with the first losses.
+    const fn waits_for_loss(config: &Config) -> bool {
+        config.auto && config.rate_mbps == 0
+    }
+
+    /// The budget that the search begins with.
+    fn first(config: &Config) -> u64 {
         let top = top(config);
         match config {
             Config { auto: true, .. } => FIRST.max(config.rate_mbps * FIRST_TIME.0 / 8_000).min(top),
@@ -192,6 +206,10 @@ impl Budget {
 
     /// Looks at the gate; to be called whenever something is held, and whenever nothing is.
     pub fn observe(&mut self, config: &Config, gate: &Gate, waits: bool, now: Time) {
+        if Self::waits_for_loss(config) && self.phase == Phase::New {
+            self.await_loss(config, gate, now);
+            return;
+        }
         if !waits && !Self::lowers(config, gate) {
             // What arrives tells nothing about budgets.
             self.since = Time::ZERO;
@@ -239,6 +257,21 @@ impl Budget {
         let top = self.top(config);
         gate.cap.set(next.clamp(least(config, gate, top).min(top), top));
         gate.threshold.set(gate.threshold.get().min(gate.cap.get()));
+    }
+
+    /// Begins with the search once an overflow has been seen.
+    fn await_loss(&mut self, config: &Config, gate: &Gate, now: Time) {
+        if now >= self.next {
+            (self.next, self.lost) = (now + LOSS_MEMORY, gate.overflow.get());
+        }
+        if gate.overflow.get().wrapping_sub(self.lost) < OVERFLOW {
+            return;
+        }
+        (self.next, self.lost) = (now, gate.overflow.get());
+        self.phase = Phase::Start { rate: 0, flat: 0 };
+        gate.cut_at.set((now + AFTERMATH).0);
+        gate.cap.set(Self::first(config));
+        gate.threshold.set(gate.cap.get());
     }
 
     /// When to look again although nothing is held; `None` where nothing would come of it.
@@ -394,8 +427,32 @@ mod tests {
         sum / u64::from(epochs - epochs / 2)
     }
 
+    /// The lowest rate: the first budget is as if there were none.
     fn auto(buffer: u64) -> Config {
-        Config { auto: true, ..Config::credit(buffer) }
+        Config { auto: true, rate_mbps: 1, ..Config::credit(buffer) }
+    }
+
+    #[test]
+    fn where_neither_buffer_nor_rate_is_known_the_search_begins_with_an_overflow() {
+        for (every, begins) in [(Span::millis(400), false), (Span::millis(25), true)] {
+            let config = Config { rate_mbps: 0, ..auto(1_000_000) };
+            let gate = Gate::new(&config);
+            assert_eq!(gate.cap.get(), top(&config));
+            let (mut budget, mut now) = (Budget::default(), Time(1));
+            for _ in 0..OVERFLOW + 1 {
+                budget.observe(&config, &gate, false, now);
+                assert_eq!(budget.next_look(), None, "there is nothing to look for");
+                now += every;
+                gate.overflow.add(1);
+            }
+            budget.observe(&config, &gate, false, now);
+            assert_eq!(gate.cap.get(), if begins { FIRST } else { top(&config) }, "a loss every {every}");
+            assert_eq!(gate.threshold.get(), gate.cap.get());
+            if begins {
+                let found = budgets(&mut budget, &config, &gate, true, &mut now, 3);
+                assert!(found[2] > FIRST, "{found:?}");
+            }
+        }
     }
 
     #[test]

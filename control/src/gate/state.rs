@@ -12,7 +12,7 @@ impl Gate {
     #[must_use]
     pub fn new(config: &Config) -> Self {
         let gate = Self::default();
-        gate.cap.set(Budget::first(config));
+        gate.cap.set(Budget::initial(config));
         gate.threshold.set(gate.cap.get());
         gate
     }

@@ -280,7 +280,7 @@ fn on_a_fast_link_each_of_many_flows_may_fill_two_aggregates() {
 #[test]
 fn an_unknown_buffer_is_looked_for_although_nothing_is_held() {
     let timeout = |auto| {
-        let mut host = Host::new(Config { auto, ..Config::credit(96_000) });
+        let mut host = Host::new(Config { auto, rate_mbps: 1_000, ..Config::credit(96_000) });
         host.shim.gate().active.set(2);
         host.shim.gate().offered.set(1_000_000);
         host.wait(Span::millis(1));
