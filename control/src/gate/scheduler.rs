@@ -249,6 +249,11 @@ impl Scheduler {
         }
     }
 
+    /// The gate has been given another budget: the search for one begins anew.
+    pub fn search_anew<S: State>(&mut self, state: &S) {
+        self.budget = Budget::anew(state.gate());
+    }
+
     fn observe_budget<S: State>(&mut self, rules: &Rules, state: &S, now: Time) {
         if Budget::applies(rules) {
             self.budget.observe(rules, state.gate(), self.held() > 0, now);

@@ -1,6 +1,7 @@
 //! Other settings for a guard that runs.
 
-use ackgate_control::gate::{Config, State};
+use ackgate_control::budget::Budget;
+use ackgate_control::gate::State;
 
 use super::{Guard, Options, ids};
 use crate::attach;
@@ -66,9 +67,9 @@ impl Guard {
         self.neighbours.replaced(attachment.links().then(|| ids(&datapath)).transpose()?);
         self.datapath = datapath;
         self.rules = options.gate.clone().into();
-        let budget = |gate: &Config| (gate.buffer, gate.auto);
-        if budget(&self.options.gate) != budget(&options.gate) {
+        if Budget::differs(&self.options.gate, &options.gate) {
             datapath::set_budget(self.datapath.shared().gate(), &options.gate);
+            self.scheduler.search_anew(self.datapath.shared());
         }
         if let Some(standby) = &mut self.standby {
             standby.change(self.rules.clone(), self.datapath.shared());

@@ -1,0 +1,347 @@
+//! Where the search for a budget settles, and when it looks.
+
+use alloc::vec::Vec;
+
+use super::*;
+
+/// A link that carries `min(budget / rtt, rate)` while work is held. Returns the mean budget of the last half of the
+/// epochs, some of which are probes.
+fn search(config: &Config, rate: u64, rtt: Span, epochs: u32, mut each: impl FnMut(u32, &Gate)) -> u64 {
+    let gate = Gate::new(config);
+    let mut budget = Budget::default();
+    let mut now = Time(1);
+    budget.observe(config, &gate, true, now);
+    let mut sum = 0;
+    for epoch in 0..epochs {
+        now += EPOCH;
+        let carried = (gate.threshold.get() * EPOCH.0 / rtt.0).min(rate * EPOCH.0 / 1_000_000_000);
+        gate.bytes.add(carried);
+        each(epoch, &gate);
+        budget.observe(config, &gate, true, now);
+        gate.threshold.set(gate.cap.get());
+        if epoch >= epochs / 2 {
+            sum += gate.cap.get();
+        }
+    }
+    sum / u64::from(epochs - epochs / 2)
+}
+
+/// The lowest rate: the first budget is as if there were none.
+fn auto(buffer: u64) -> Config {
+    Config { auto: true, rate_mbps: 1, ..Config::credit(buffer) }
+}
+
+#[test]
+fn where_neither_buffer_nor_rate_is_known_the_search_begins_with_an_overflow() {
+    for (every, begins) in [(Span::millis(400), false), (Span::millis(25), true)] {
+        let config = Config { rate_mbps: 0, ..auto(1_000_000) };
+        let gate = Gate::new(&config);
+        assert_eq!(gate.cap.get(), top(&config));
+        let (mut budget, mut now) = (Budget::default(), Time(1));
+        for _ in 0..OVERFLOW + 1 {
+            budget.observe(&config, &gate, false, now);
+            assert_eq!(budget.next_look(), None, "there is nothing to look for");
+            now += every;
+            gate.overflow.add(1);
+        }
+        budget.observe(&config, &gate, false, now);
+        assert_eq!(gate.cap.get(), if begins { FIRST } else { top(&config) }, "a loss every {every}");
+        assert_eq!(gate.threshold.get(), gate.cap.get());
+        if begins {
+            let found = budgets(&mut budget, &config, &gate, true, &mut now, 3);
+            assert!(found[2] > FIRST, "{found:?}");
+        }
+    }
+}
+
+#[test]
+fn a_few_flows_get_room_beside_each_other_although_a_part_of_it_brings_nothing() {
+    let config = auto(1_000_000);
+    let gate = Gate::new(&config);
+    gate.peak_active.set(8);
+    let (mut budget, mut now) = (Budget::default(), Time(1));
+    budget.observe(&config, &gate, true, now);
+    for _ in 0..300 {
+        now += EPOCH;
+        let carried = if gate.threshold.get() < 8 * QUANTUM { 45_000 } else { 50_000 };
+        gate.bytes.add(2 * carried);
+        budget.observe(&config, &gate, true, now);
+        gate.threshold.set(gate.cap.get());
+    }
+    assert!(gate.cap.get() >= 8 * QUANTUM * 3 / 4, "{}", gate.cap.get());
+}
+
+#[test]
+fn it_settles_where_the_link_is_just_busy() {
+    // 1 Gb/s and 200 us: a bandwidth-delay product of 25 KB. 10 Gb/s and 100 us: 125 KB.
+    for (rate, rtt, product) in [(125_000_000, Span::micros(200), 25_000), (1_250_000_000, Span::micros(100), 125_000)]
+    {
+        let found = search(&auto(1_000_000), rate, rtt, 500, |_, _| {});
+        assert!((product * 9 / 10..product * 3 / 2).contains(&found), "{found} for {product}");
+    }
+}
+
+#[test]
+fn what_suffices_is_found_to_a_quarter() {
+    // By eighths 34.6 KB are found for 27; three quarters of that are too little, thirteen sixteenths are not.
+    let found = search(&Config::credit(96_000), 125_000_000, Span::micros(216), 1_000, |_, _| {});
+    assert!((27_000..33_000).contains(&found), "{found} for 27 000");
+}
+
+#[test]
+fn more_is_not_tried_on_a_full_link() {
+    let most = |rate_mbps| {
+        let mut most = 0;
+        let config = Config { rate_mbps, ..Config::credit(96_000) };
+        // Of 1 Gb/s 1514 of 1538 bytes.
+        search(&config, 123_000_000, Span::micros(200), 1_000, |epoch, gate| {
+            most = if epoch < 500 { 0 } else { gate.cap.get().max(most) };
+        });
+        most
+    };
+    let [known, unknown] = [1_000, 0].map(most);
+    assert!(known < 33_000 && unknown > known + known / 5, "{known}, {unknown}");
+}
+
+#[test]
+fn what_belongs_to_an_overflow_is_what_had_been_asked_for_by_then() {
+    for (delay, aftermath) in [(Span::ZERO, AFTERMATH), (Span::millis(30), Span::millis(120))] {
+        let gate = Gate::new(&auto(1_000_000));
+        gate.response_delay.set(delay.0);
+        let mut budget = Budget::default();
+        budget.observe(&auto(1_000_000), &gate, true, Time(1));
+        gate.overflow.add(OVERFLOW);
+        gate.bytes.add(1_000_000);
+        let now = Time(1) + EPOCH;
+        budget.observe(&auto(1_000_000), &gate, true, now);
+        assert_eq!(gate.cap.get(), FIRST - FIRST / 4);
+        assert_eq!(gate.cut_at.get(), (now + aftermath).0);
+    }
+}
+
+#[test]
+fn losses_in_a_row_leave_the_least_budget_and_it_rises_again() {
+    let (rate, rtt) = (125_000_000, Span::micros(200));
+    let lossy = |epoch: u32, gate: &Gate| {
+        if (100..400).contains(&epoch) {
+            gate.overflow.add(OVERFLOW);
+            assert!(gate.cap.get() >= LEAST, "{} in epoch {epoch}", gate.cap.get());
+        }
+    };
+    let found = search(&auto(1_000_000), rate, rtt, 400, lossy);
+    assert!(found < 3 * LEAST, "{found} after many losses");
+    // Ten seconds.
+    let found = search(&auto(1_000_000), rate, rtt, 5_400, lossy);
+    assert!(found > 22_000, "{found} long after the last loss");
+}
+
+#[test]
+fn a_given_buffer_is_the_cap() {
+    let found = search(&auto(50_000), 1_250_000_000, Span::micros(100), 500, |_, gate| {
+        assert!(gate.cap.get() <= 50_000);
+    });
+    assert!(found > 40_000, "and it is used when the link needs more");
+}
+
+#[test]
+fn a_given_buffer_is_left_to_others_where_less_will_do() {
+    let (rate, rtt) = (125_000_000, Span::micros(200));
+    let config = Config::credit(96_000);
+    assert_eq!(Gate::new(&config).cap.get(), 67_500, "three quarters of what is left without a sixteenth");
+    let found = search(&config, rate, rtt, 500, |_, _| {});
+    assert!((23_000..40_000).contains(&found), "{found} for 25 000");
+}
+
+/// A link on which each quarter less than `enough` costs so much, on which what an epoch carries varies by up to so much
+/// either way. Returns the last budget.
+fn drift(config: &Config, enough: u64, cost_permille: u64, noise_permille: u64, epochs: u32) -> u64 {
+    let gate = Gate::new(config);
+    let (mut budget, mut now, mut random) = (Budget::default(), Time(1), 1_u64);
+    budget.observe(config, &gate, true, now);
+    for _ in 0..epochs {
+        now += EPOCH;
+        let (mut carried, mut enough) = (250_000, enough);
+        while gate.cap.get() < enough {
+            (carried, enough) = (carried - carried * cost_permille / 1000, enough - enough / 4);
+        }
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        gate.bytes.add(carried * (1000 - noise_permille + (random >> 33) % (2 * noise_permille + 1)) / 1000);
+        budget.observe(config, &gate, true, now);
+        gate.threshold.set(gate.cap.get());
+    }
+    gate.cap.get()
+}
+
+#[test]
+fn costs_that_are_each_nearly_nothing_do_not_add_up() {
+    let found = drift(&Config::credit(96_000), 67_500, 5, 0, 2_000);
+    assert!(found > 60_000, "{found}");
+}
+
+#[test]
+fn gains_that_only_noise_pretends_do_not_add_up() {
+    let found = drift(&auto(1_000_000), 10_000, 60, 200, 10_000);
+    assert!(found < 200_000, "{found}");
+}
+
+#[test]
+fn while_marks_keep_the_queue_short_a_given_budget_grows_and_a_found_one_stays() {
+    let marked = |config: &Config| {
+        search(config, 125_000_000, Span::micros(200), 100, |_, gate| gate.threshold.set(gate.cap.get() / 2))
+    };
+    assert_eq!(marked(&Config::credit(96_000)), 90_000);
+    assert_eq!(marked(&auto(96_000)), FIRST);
+}
+
+#[test]
+fn a_link_that_falls_idle_while_work_is_held_takes_the_budget_up_at_once() {
+    // Servers begin to think: every byte takes a millisecond instead of 200 us.
+    let mut found = [0, 0];
+    search(&Config::credit(96_000), 125_000_000, Span::micros(200), 310, |epoch, gate| {
+        if epoch >= 300 {
+            gate.bytes.set(gate.bytes.get() - 190_000 * u64::from(gate.threshold.get() < 60_000));
+        }
+        found[usize::from(epoch >= 300)] = gate.cap.get();
+    });
+    assert!(found[0] < 40_000 && found[1] > 60_000, "{found:?}");
+}
+
+#[test]
+fn an_epoch_with_a_pause_says_nothing() {
+    let config = Config::credit(96_000);
+    let gate = Gate::new(&config);
+    let mut budget = Budget::default();
+    let mut now = Time(1);
+    for _ in 0..200 {
+        gate.bytes.add(1_000_000);
+        budget.observe(&config, &gate, true, now);
+        now += EPOCH;
+        budget.observe(&config, &gate, false, now);
+    }
+    assert_eq!(gate.cap.get(), 67_500);
+}
+
+/// Eight flows side by side, whose windows the budget lowers.
+fn lowered(config: &Config) -> Gate {
+    let gate = Gate::new(config);
+    gate.active.set(8);
+    gate.offered.set(8_000_000);
+    gate
+}
+
+#[test]
+fn an_unknown_buffer_is_searched_for_where_windows_are_lowered_and_nobody_waits() {
+    let config = Config { rate_mbps: 10_000, ..auto(4_000_000) };
+    let (gate, mut budget, mut now) = (lowered(&config), Budget::default(), Time(1));
+    assert_eq!(gate.cap.get(), 125_000);
+    for _ in 0..200 {
+        budget.observe(&config, &gate, false, now);
+        now += EPOCH;
+        // 10 Gb/s, and as much as a budget in every 500 us.
+        gate.bytes.add((gate.threshold.get() * 4).min(2_500_000));
+        gate.threshold.set(gate.cap.get());
+    }
+    assert!(gate.cap.get() > 400_000, "{}", gate.cap.get());
+}
+
+#[test]
+fn whoever_looks_again_when_told_to_is_never_told_to_at_once() {
+    let config = auto(1_000_000);
+    let (gate, mut budget, mut now) = (lowered(&config), Budget::default(), Time(1));
+    for _ in 0..10 {
+        budget.observe(&config, &gate, false, now);
+        // Nothing arrives.
+        assert!(budget.next_look().is_some_and(|look| look > now && look <= now + EPOCH));
+        now = budget.next_look().unwrap();
+    }
+    gate.active.set(1);
+    budget.observe(&config, &gate, false, now);
+    assert_eq!(budget.next_look(), None, "one flow alone");
+    let given = Config::credit(1_000_000);
+    budget.observe(&given, &lowered(&given), false, now);
+    assert_eq!(budget.next_look(), None, "a given buffer");
+}
+
+/// The budgets of so many epochs, each of which carries as much as any other.
+fn budgets(budget: &mut Budget, config: &Config, gate: &Gate, waits: bool, now: &mut Time, epochs: u32) -> Vec<u64> {
+    let epoch = |_| {
+        budget.observe(config, gate, waits, *now);
+        *now += EPOCH;
+        gate.bytes.add(250_000);
+        gate.threshold.set(gate.cap.get());
+        gate.cap.get()
+    };
+    (0..epochs).map(epoch).collect()
+}
+
+#[test]
+fn as_long_as_nobody_waits_less_is_not_tried_and_more_seldom() {
+    let config = Config { rate_mbps: 1_000, ..auto(1_000_000) };
+    let (gate, mut budget, mut now) = (lowered(&config), Budget::default(), Time(1));
+    let found = budgets(&mut budget, &config, &gate, false, &mut now, 1_000);
+    let usual = found[999].min(found[998]);
+    assert!(usual >= FIRST && found[500..].iter().all(|&one| one >= usual), "{usual}");
+    let more = found[500..].iter().filter(|&&one| one > usual).count();
+    assert!((1..100).contains(&more), "{more} of 500 epochs");
+}
+
+#[test]
+fn a_trial_of_less_ends_when_nobody_waits_any_more() {
+    let config = Config { rate_mbps: 1_000, ..auto(1_000_000) };
+    let (gate, mut budget, mut now) = (lowered(&config), Budget::default(), Time(1));
+    let tries_less = |budget: &Budget| matches!(budget.phase, Phase::Trial { budget: base, other, .. } if gate.cap.get() == other && other < base);
+    let tried = (0..1_000).any(|_| {
+        budgets(&mut budget, &config, &gate, true, &mut now, 1);
+        tries_less(&budget)
+    });
+    assert!(tried);
+    let less = gate.cap.get();
+    let found = budgets(&mut budget, &config, &gate, false, &mut now, 20);
+    assert!(found[2..].iter().all(|&one| one > less), "{less}: {found:?}");
+}
+
+#[test]
+fn loss_sets_a_ceiling() {
+    let mut peak_after_loss = 0;
+    search(&auto(1_000_000), 1_250_000_000, Span::micros(200), 100, |epoch, gate| {
+        if gate.cap.get() > 60_000 && epoch < 50 {
+            gate.overflow.add(OVERFLOW);
+        }
+        if epoch >= 20 {
+            peak_after_loss = peak_after_loss.max(gate.cap.get());
+        }
+    });
+    assert!(peak_after_loss < 90_000, "{peak_after_loss}");
+}
+
+#[test]
+fn without_held_work_nothing_is_learned() {
+    let config = auto(1_000_000);
+    let gate = Gate::new(&config);
+    let before = gate.cap.get();
+    let mut budget = Budget::default();
+    for second in 1..100 {
+        budget.observe(&config, &gate, true, Time::ZERO + Span::secs(second));
+    }
+    assert_eq!(gate.cap.get(), before);
+}
+
+#[test]
+fn a_search_that_begins_anew_waits_for_losses_of_its_own() {
+    let given = Config { rate_mbps: 0, auto: false, ..auto(1_000_000) };
+    let untold = Config { auto: true, ..given.clone() };
+    let told = Config { rate_mbps: 1_000, ..untold.clone() };
+    assert!(Budget::differs(&given, &untold) && Budget::differs(&untold, &told));
+    assert!(!Budget::differs(&told, &Config { rate_mbps: 10_000, ..told.clone() }));
+    for config in [untold, told] {
+        let gate = lowered(&config);
+        gate.overflow.add(10 * OVERFLOW);
+        let before = gate.cap.get();
+        let (mut budget, mut now) = (Budget::anew(&gate), Time(1));
+        let found = budgets(&mut budget, &config, &gate, false, &mut now, 2);
+        assert!(
+            found.iter().all(|&one| one >= before),
+            "what was lost before is no overflow of this search: {found:?}"
+        );
+    }
+}
