@@ -101,6 +101,11 @@ INLINE bool replace64(__u64 *cell, __u64 old, __u64 new)
 	return __sync_val_compare_and_swap(cell, old, new) == old;
 }
 
+INLINE bool replace32(__u32 *cell, __u32 old, __u32 new)
+{
+	return __sync_val_compare_and_swap(cell, old, new) == old;
+}
+
 INLINE __u64 take64(__u64 *cell)
 {
 	return __sync_lock_test_and_set(cell, 0);

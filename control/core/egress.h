@@ -176,7 +176,7 @@ SUBPROGRAM int classify(WITH_CORE struct flow *flow, const struct segment *segme
 	out->data = segment->payload > 0;
 	out->repeated = repeated;
 	out->window = segment->window;
-	out->shift = segment->flags & SYN ? 0 : get32(&flow->scale);
+	out->shift = segment->flags & SYN ? 0 : get32(&flow->scale) & 15;
 	return class;
 }
 
@@ -244,7 +244,7 @@ INLINE bool told_less(WITH_CORE const struct flow *flow, struct outgoing *out)
 	if (!(flags & FLOW_KNOWN) || !(flags & FLOW_ACKED) || flags & FLOW_HALF_OPEN)
 		return false;
 	out->class = CLASS_ACK;
-	out->shift = get32(&flow->scale);
+	out->shift = get32(&flow->scale) & 15;
 	/* A packet on its way writes the window first, and then the number. */
 	do {
 		out->ack = get32(&flow->ack_high);
@@ -287,6 +287,8 @@ SUBPROGRAM int account_egress(WITH_CORE struct flow *flow, const struct segment 
 		raise_flags(flow, FLOW_SCALE_KNOWN);
 	} else if (!any_flag(flow, FLOW_KNOWN)) {
 		open_flow(CORE flow, now);
+	} else if (!any_flag(flow, FLOW_SCALE_KNOWN)) {
+		take_up_scale(flow);
 	}
 	set64(&flow->last_seen, now);
 	out->class = classify(CORE flow, segment, now, out);

@@ -49,6 +49,34 @@ INLINE bool counts_marks(const struct flow *flow)
 	return (get32(&flow->flags) & (FLOW_ECN | FLOW_ECN_OFFERED)) == FLOW_ECN;
 }
 
+/*
+ * A connection that is older than the guard: somebody who knows our window scale tells it. It waits in flow.scale, beyond the bits that
+ * count, for the next segment of ours to take it up.
+ */
+INLINE bool tell_scale(struct flow *flow, __u32 scale)
+{
+	return !any_flag(flow, FLOW_SCALE_KNOWN) && replace32(&flow->scale, 0, ((scale & 15) + 1) << 4);
+}
+
+/* Takes back what tell_scale has said, if it is still to be taken up. */
+INLINE void untell_scale(struct flow *flow, __u32 scale)
+{
+	replace32(&flow->scale, ((scale & 15) + 1) << 4, 0);
+}
+
+/* What our TCP offered last is what the sender may use: the edge does not move back. Nothing changes for what is held. */
+INLINE void take_up_scale(struct flow *flow)
+{
+	__u32 told = get32(&flow->scale) >> 4, scale = told - 1;
+
+	if (told == 0 || get32(&flow->held) > 0)
+		return;
+	set32(&flow->scale, scale);
+	if (any_flag(flow, FLOW_ACKED))
+		set32(&flow->edge, get32(&flow->ack_high) + (get32(&flow->last_window) << (scale & 15)));
+	raise_flags(flow, FLOW_SCALE_KNOWN);
+}
+
 INLINE __u64 since(__u64 now, __u64 earlier)
 {
 	return saturating_sub(now, earlier);

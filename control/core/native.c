@@ -15,6 +15,16 @@ void ackgate_close(STATE, struct flow *flow)
 	close_flow(CORE flow);
 }
 
+bool ackgate_tell_scale(STATE, struct flow *flow, __u32 scale)
+{
+	return tell_scale(flow, scale);
+}
+
+void ackgate_untell_scale(STATE, struct flow *flow, __u32 scale)
+{
+	untell_scale(flow, scale);
+}
+
 bool ackgate_ingress(STATE, struct flow *flow, const struct segment *segment, __u64 now)
 {
 	return account_ingress(CORE flow, segment, now);

@@ -32,6 +32,8 @@ pub mod raw {
 
 unsafe extern "C" {
     safe fn ackgate_close(settings: &Settings, gate: &Gate, flow: &Flow);
+    safe fn ackgate_tell_scale(settings: &Settings, gate: &Gate, flow: &Flow, scale: u32) -> bool;
+    safe fn ackgate_untell_scale(settings: &Settings, gate: &Gate, flow: &Flow, scale: u32);
     safe fn ackgate_ingress(settings: &Settings, gate: &Gate, flow: &Flow, segment: &raw::Segment, now: u64) -> bool;
     safe fn ackgate_egress(
         settings: &Settings,
@@ -296,6 +298,17 @@ fn segment_to_raw(segment: &Segment) -> raw::Segment {
 /// Ends a connection's claims: called before the entry is given to another.
 pub fn close(rules: &Rules, gate: &Gate, flow: &Flow) {
     ackgate_close(&rules.settings, gate, flow);
+}
+
+/// Tells our window scale on a connection whose handshake was not seen (RFC 7323 section 2). Our next segment takes it up: the connection
+/// is governed from then on. Says whether it was still unknown.
+pub fn tell_scale(rules: &Rules, gate: &Gate, flow: &Flow, scale: u8) -> bool {
+    ackgate_tell_scale(&rules.settings, gate, flow, scale.into())
+}
+
+/// Takes that back, unless a segment has taken it up meanwhile.
+pub fn untell_scale(rules: &Rules, gate: &Gate, flow: &Flow, scale: u8) {
+    ackgate_untell_scale(&rules.settings, gate, flow, scale.into());
 }
 
 /// A segment arrived from the network (Algorithm 1, lines 5-7). Says whether the scheduler's wish for budget has come true.

@@ -33,6 +33,7 @@ use crate::device::{Claim, Device};
 use crate::error::Error;
 use crate::hold::{self, Arrival, Hold, NfQueue, Pair, Redirect, Ring};
 use crate::neighbours::{Neighbours, Notice};
+use crate::older::Older;
 use crate::privilege;
 use crate::promptness::Promptness;
 use crate::standby::{Keeper, Standby, Vault};
@@ -84,6 +85,7 @@ pub struct Guard {
     /// The budget that was asked for came before the wish was out.
     again: bool,
     neighbours: Neighbours,
+    older: Older,
     watchdog: Watchdog,
     /// Of the thread that runs it.
     promptness: Option<Promptness>,
@@ -153,6 +155,7 @@ impl Guard {
         let ids = attachment.links().then(|| ids(&datapath)).transpose()?;
         Ok(Self {
             neighbours: Neighbours::new(&device, ids),
+            older: Older::new(&device),
             watchdog: Watchdog::new(options.step_aside.filter(|_| !options.observe), options.gate.max_hold),
             promptness: None,
             held_for: Span::ZERO,
@@ -189,6 +192,7 @@ impl Guard {
             let now = sys::now();
             self.promptness.get_or_insert_with(|| Promptness::new(now)).look(now);
             self.work(now);
+            self.older.look(&self.rules, self.datapath.shared(), now);
             self.datapath.look_for_groups(now)?;
             if now >= self.next_sweep {
                 self.next_sweep = now + sweep::PERIOD;
@@ -215,7 +219,8 @@ impl Guard {
             if now >= deadline {
                 return Ok(Outcome::Deadline);
             }
-            let wake = deadline.min(self.next_sweep).min(now + HEARTBEAT).min(self.wake_time(now));
+            let wake =
+                deadline.min(self.next_sweep).min(now + HEARTBEAT).min(self.older.next_look()).min(self.wake_time(now));
             if self.sleep(wake, stop)? {
                 return Ok(Outcome::Stopped);
             }

@@ -47,6 +47,7 @@ pub mod watchdog;
 mod emitter;
 mod frames;
 mod limits;
+mod older;
 mod qdisc;
 mod skel;
 mod standby;

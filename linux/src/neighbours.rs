@@ -102,8 +102,9 @@ impl fmt::Display for Notice {
                 write!(f, "the device carries frames in both directions, but no TCP: {CAUSE}; nothing is guarded")
             }
             Self::OlderConnections => f.write_str(
-                "most of the active connections were open before the guard started: only their requests can be held, because TCP sends \
-                 the window scale in the handshake only; connections opened from now on are guarded, so let the application reconnect \
+                "most of the active connections were open before the guard started, and the kernel has no socket for them here (they belong \
+                 to a container or guest, or their addresses are translated): only their requests can be held, because TCP sends the \
+                 window scale in the handshake only; connections opened from now on are guarded, so let the application reconnect \
                  (`older` counts those that are left)",
             ),
             Self::WrongSide => f.write_str(

@@ -44,6 +44,8 @@ pub struct Books {
     pub excluded: U64,
     /// TCP segments of connections that are not in the flow table, which pass.
     pub untracked: U64,
+    /// Connections that were met in mid-stream.
+    pub joined: U64,
 }
 
 /// Entries of an array map stand at multiples of 8 bytes.
@@ -238,7 +240,8 @@ mod tests {
             authenticated,
             would_hold,
             excluded,
-            untracked
+            untracked,
+            joined
         );
         assert_eq!(size_of::<FlowKey>(), 40, "struct flow_key");
         assert_eq!(size_of::<types::link>() % 8, 0, "entries of an array map stand at multiples of 8 bytes");

@@ -46,7 +46,7 @@ macro_rules! statistics {
 statistics! {
     /// Connections that sent data, or were sent a request, within the last second.
     Gauge senders,
-    /// Senders whose connections were open before the guard started: only their requests can be held.
+    /// Senders with connections opened before the guard started whose window scale is unknown: only their requests can be held.
     Gauge older,
     /// Bytes that ACKs and requests have triggered and that have not arrived yet, headers included.
     Gauge in_flight,

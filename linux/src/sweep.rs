@@ -9,6 +9,7 @@ use ackgate_control::units::{Span, Time};
 
 use crate::datapath::Datapath;
 use crate::error::Error;
+use crate::older::is_older;
 
 /// Time between two sweeps. Also the time from forgetting an entry to reusing it, by when no packet that was being
 /// processed still uses it.
@@ -71,10 +72,7 @@ impl Senders {
         let is_active = |flow: &&Flow| flow.flags.any(flag::KNOWN) && now.since(Time(flow.last_active.get())) < span;
         (0..state.flow_count()).filter_map(|id| state.flow(FlowId(id))).filter(is_active).fold(
             Self::default(),
-            |Self { all, older }, flow| Self {
-                all: all + 1,
-                older: older + u64::from(!flow.flags.any(flag::SCALE_KNOWN | flag::HALF_OPEN)),
-            },
+            |Self { all, older }, flow| Self { all: all + 1, older: older + u64::from(is_older(flow)) },
         )
     }
 }

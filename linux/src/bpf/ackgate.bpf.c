@@ -266,6 +266,8 @@ static __always_inline struct flow *find_flow(struct __sk_buff *skb, const struc
 		if (selection && !(groups && ingress) && leave_alone(&packet->key, flags & SYN, said))
 			return NULL;
 		*id = remember(&packet->key);
+		if (!(flags & SYN))
+			add64(&books.joined, 1);
 	}
 	return bpf_map_lookup_elem(&flows, id);
 }
@@ -559,7 +561,7 @@ int ackgate_window(struct __sk_buff *skb)
 	out.class = CLASS_ACK;
 	out.ack = segment->ack;
 	out.window = segment->window;
-	out.shift = segment->flags & SYN ? 0 : get32(&flow->scale);
+	out.shift = segment->flags & SYN ? 0 : get32(&flow->scale) & 15;
 	rewrite_window(skb, flow, segment, &out);
 	return TC_ACT_UNSPEC;
 }

@@ -53,6 +53,8 @@ struct books {
 	__u64 excluded;
 	/* TCP segments of connections that are not in the flow table, both directions. */
 	__u64 untracked;
+	/* Connections that were met in mid-stream. */
+	__u64 joined;
 };
 
 /* Entries of the flow table that are forgotten or given back at once: some ten microseconds. */

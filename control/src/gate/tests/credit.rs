@@ -53,6 +53,38 @@ fn a_lone_flow_is_granted_the_budget_and_no_more_than_tcp_offers() {
     assert!(host.told(0) <= all.next_multiple_of(UNIT) - MSS, "the edge stays where it was: TCP offers less");
 }
 
+/// Receives and acknowledges so many segments of a connection in mid-stream; the edges that its peer was told, and the last window.
+fn go_on(host: &mut Host, from: u32, segments: u32) -> (Vec<u32>, u32) {
+    let edges = (from..from + segments).map(|i| {
+        host.data(0, 1 + i * MSS, MSS);
+        host.ack(0, 1 + (i + 1) * MSS);
+        host.poll();
+        host.wire.last().unwrap().1 + host.told(0)
+    });
+    (edges.collect(), host.told(0))
+}
+
+#[test]
+fn a_connection_older_than_the_guard_is_governed_once_somebody_tells_its_scale() {
+    let mut host = guard();
+    let offered = 1000 * UNIT;
+    let (before, last) = go_on(&mut host, 0, 10);
+    assert_eq!(last, offered, "its windows are TCP's own");
+    let flow = |host: &Host| host.shim.state.flows[0].scale.get();
+    let tell =
+        |host: &Host, scale| decision::tell_scale(&host.shim.rules, host.shim.gate(), &host.shim.state.flows[0], scale);
+    assert!(tell(&host, 3));
+    decision::untell_scale(&host.shim.rules, host.shim.gate(), &host.shim.state.flows[0], 3);
+    assert_eq!(flow(&host), 0, "taken back");
+    assert!(tell(&host, 7));
+    let (after, last) = go_on(&mut host, 10, 100);
+    assert!(before.iter().chain(&after).is_sorted(), "no edge moves back");
+    assert!(last < offered && last <= BUDGET as u32, "{last}");
+    assert_eq!(flow(&host), 7);
+    assert!(!tell(&host, 3), "it is known");
+    host.check_ledger();
+}
+
 #[test]
 fn an_ack_without_a_grant_leaves_at_once_and_its_copy_brings_the_window() {
     let mut host = guard();
