@@ -117,7 +117,9 @@ fn report(options: &Options, extras: &Extras) -> anyhow::Result<()> {
         witnesses.testify(&mut outcomes)?;
     }
     let how = Circumstances {
-        command: command(options, "DIR") + if witnesses.is_some() { " --witness FILE" } else { "" },
+        command: command(options, "DIR")
+            + if witnesses.is_some() { " --witness FILE" } else { "" }
+            + if extras.markdown.is_some() { " --markdown PAGE" } else { "" },
         build: options.build.clone(),
         seconds: begin.elapsed().as_secs_f64(),
         memory: peak_memory(),

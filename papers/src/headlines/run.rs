@@ -74,8 +74,10 @@ pub struct Outcome {
 pub struct Outcomes {
     /// By paper.
     pub papers: Vec<Outcome>,
-    /// Other programs that some of the runs are from.
-    pub others: BTreeSet<String>,
+    /// How many of the runs that verdicts rest on each program has made.
+    pub builds: BTreeMap<String, usize>,
+    /// The same of the runs that readings and experiments add.
+    pub added: BTreeMap<String, usize>,
 }
 
 /// Why running failed.
@@ -172,9 +174,10 @@ pub fn run(
     progress: &(impl Fn(&str, usize, usize) + Sync),
 ) -> Result<Outcomes, HeadlineError> {
     let store = open(&books, options)?;
-    let mut runner = Runner { options, store, progress };
+    let mut runner = Runner { options, store, progress, used: BTreeSet::new(), added: BTreeSet::new() };
     let papers = books.into_iter().map(|book| runner.paper(book)).collect::<Result<_, _>>()?;
-    Ok(Outcomes { papers, others: runner.store.others })
+    let Runner { store, used, added, .. } = runner;
+    Ok(Outcomes { papers, builds: store.builds(used.iter()), added: store.builds(added.difference(&used)) })
 }
 
 /// The runs that are there already.
@@ -239,6 +242,9 @@ struct Runner<'a, F> {
     options: &'a Options,
     store: Store,
     progress: &'a F,
+    /// What identifies the runs that verdicts rest on, and those of readings and experiments.
+    used: BTreeSet<String>,
+    added: BTreeSet<String>,
 }
 
 impl<F: Fn(&str, usize, usize) + Sync> Runner<'_, F> {
@@ -252,6 +258,7 @@ impl<F: Fn(&str, usize, usize) + Sync> Runner<'_, F> {
             self.fill(&format!("{name}, more seeds"), &more(&places, &cells))?;
             figures = self::figures(&self.store, &book, &places);
         }
+        self.used.extend(stored(&self.store, &places));
         let mut judged: Vec<Judged> = headlines
             .into_iter()
             .zip(given)
@@ -282,6 +289,7 @@ impl<F: Fn(&str, usize, usize) + Sync> Runner<'_, F> {
         let places = curves(book, concerned.iter().map(|i| &judged[*i].headline), Some(other), false)?;
         let cells: BTreeSet<Cell> = concerned.iter().flat_map(|i| needed(&judged[*i].headline, figures)).collect();
         self.fill(&format!("{}: {}", book.paper.name(), other.also), &some(&places, &cells))?;
+        self.added.extend(stored(&self.store, &places));
         let mut changed = self::figures(&self.store, book, &places);
         for (name, curve) in &figures.curves {
             changed.curves.entry(name.clone()).or_insert_with(|| curve.clone());
@@ -327,16 +335,32 @@ impl<F: Fn(&str, usize, usize) + Sync> Runner<'_, F> {
     }
 }
 
+/// The runs of a point that are there: what identifies each, and its figures.
+fn runs<'a>(
+    store: &'a Store,
+    curve: &'a str,
+    i: usize,
+    place: &'a Place,
+) -> impl Iterator<Item = (String, Arc<Row>)> + 'a {
+    let names = (0..MORE_SEEDS).map(move |seed| Wanted { curve, i, place, seed }.point().1);
+    names.map_while(|name| store.get(&name).map(|row| (name, row)))
+}
+
+/// What identifies the runs that figures of these points are made of.
+fn stored(store: &Store, places: &Places) -> Vec<String> {
+    let points =
+        places.iter().flat_map(|(curve, places)| places.iter().enumerate().map(move |(i, place)| (curve, i, place)));
+    points.flat_map(|(curve, i, place)| runs(store, curve, i, place).map(|(name, _)| name)).collect()
+}
+
 /// The figures of curves, with as many seeds as each point has.
 pub(super) fn figures(store: &Store, book: &Book, places: &Places) -> Figures {
     let mut figures = Figures::new(book.define.clone());
     for (curve, places) in places {
-        let runs = |(i, place): (usize, &Place)| -> Vec<Arc<Row>> {
-            (0..MORE_SEEDS).map_while(|seed| store.get(&Wanted { curve, i, place, seed }.point().1)).collect()
-        };
         let payload = places.first().map_or(f64::NAN, |place| payload_rate(&place.first.scenario));
         let xs = places.iter().map(|place| place.x).collect();
-        let rows = places.iter().enumerate().map(runs).collect();
+        let of = |(i, place)| runs(store, curve, i, place).map(|(_, row)| row).collect();
+        let rows = places.iter().enumerate().map(of).collect();
         figures.curves.insert(curve.clone(), Curve { xs, payload, rows });
     }
     figures

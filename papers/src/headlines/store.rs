@@ -1,6 +1,6 @@
 //! Runs that have been done, one line of JSON each: a stopped reproduction goes on where it was.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -27,9 +27,10 @@ pub(super) struct Store {
     build: String,
     /// Quantities that are kept in memory.
     wanted: BTreeSet<String>,
-    rows: HashMap<String, Arc<Row>>,
-    /// Other programs that runs are from.
-    pub(super) others: BTreeSet<String>,
+    /// Each run with its program, by number.
+    rows: HashMap<String, (Arc<Row>, usize)>,
+    /// All programs that runs are from.
+    builds: Vec<String>,
 }
 
 impl Store {
@@ -39,22 +40,14 @@ impl Store {
     /// When it cannot be read or written.
     pub(super) fn open(path: &Path, build: &str, wanted: BTreeSet<String>) -> std::io::Result<Self> {
         let mut file = OpenOptions::new().create(true).read(true).append(true).open(path)?;
-        let mut store = Self {
-            file: file.try_clone()?,
-            build: build.into(),
-            wanted,
-            rows: HashMap::new(),
-            others: BTreeSet::new(),
-        };
+        let mut store =
+            Self { file: file.try_clone()?, build: build.into(), wanted, rows: HashMap::new(), builds: Vec::new() };
         let mut whole = true;
         for line in BufReader::new(&mut file).lines() {
             let line = line?;
             match serde_json::from_str::<Line>(&line) {
                 Ok(Line { setting, build, values }) => {
-                    if build != store.build {
-                        store.others.insert(build);
-                    }
-                    store.keep(setting, values);
+                    store.keep(setting, values, build);
                     whole = true;
                 }
                 Err(_) => whole = false,
@@ -69,7 +62,16 @@ impl Store {
     /// A run, if it is there.
     #[must_use]
     pub(super) fn get(&self, setting: &str) -> Option<Arc<Row>> {
-        self.rows.get(setting).map(Arc::clone)
+        self.rows.get(setting).map(|(row, _)| Arc::clone(row))
+    }
+
+    /// How many of some runs each program has made.
+    pub(super) fn builds<'a>(&self, settings: impl Iterator<Item = &'a String>) -> BTreeMap<String, usize> {
+        let mut counts = BTreeMap::new();
+        for (_, build) in settings.filter_map(|setting| self.rows.get(setting)) {
+            *counts.entry(self.builds[*build].clone()).or_default() += 1;
+        }
+        counts
     }
 
     /// Adds a run, and writes it to the file at once.
@@ -80,13 +82,18 @@ impl Store {
         let line = Line { setting, build: self.build.clone(), values };
         let text = serde_json::to_string(&line).expect("names and numbers make valid JSON");
         writeln!(self.file, "{text}")?;
-        self.keep(line.setting, line.values);
+        self.keep(line.setting, line.values, line.build);
         Ok(())
     }
 
-    fn keep(&mut self, setting: String, mut values: Row) {
+    /// The last of several runs of one setting stands.
+    fn keep(&mut self, setting: String, mut values: Row, build: String) {
         values.retain(|name, _| self.wanted.contains(name));
-        self.rows.insert(setting, Arc::new(values));
+        let number = self.builds.iter().position(|known| *known == build).unwrap_or_else(|| {
+            self.builds.push(build);
+            self.builds.len() - 1
+        });
+        self.rows.insert(setting, (Arc::new(values), number));
     }
 }
 
@@ -110,9 +117,26 @@ mod tests {
         let mut store = Store::open(&path, "two", wanted.clone()).expect("it opens");
         assert_eq!(store.get("x").as_deref(), Some(&Row::from([("a".to_owned(), 1.0)])));
         assert!(store.get("y").is_none());
-        assert!(store.others.contains("one"));
         store.add("y".into(), row(2.0)).expect("it is written");
         let store = Store::open(&path, "two", wanted).expect("it opens");
         assert!(store.get("x").is_some() && store.get("y").is_some());
+    }
+
+    #[test]
+    fn each_run_is_known_to_be_of_its_program_and_the_last_of_a_setting_stands() {
+        let folder = tempfile::tempdir().expect("there is room");
+        let path = folder.path().join("runs.jsonl");
+        let wanted: BTreeSet<String> = ["a".to_owned()].into();
+        let row = |value: f64| Row::from([("a".to_owned(), value)]);
+        for (build, settings) in [("one", ["x", "y"]), ("two", ["y", "z"])] {
+            let mut store = Store::open(&path, build, wanted.clone()).expect("it opens");
+            for setting in settings {
+                store.add(setting.into(), row(if build == "one" { 1.0 } else { 2.0 })).expect("it is written");
+            }
+        }
+        let store = Store::open(&path, "three", wanted).expect("it opens");
+        let names = ["x", "y", "z", "never run"].map(str::to_owned);
+        assert_eq!(store.builds(names.iter()), BTreeMap::from([("one".to_owned(), 1), ("two".to_owned(), 2)]));
+        assert_eq!(store.get("y").as_deref(), Some(&row(2.0)));
     }
 }

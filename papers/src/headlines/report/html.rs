@@ -2,7 +2,8 @@
 
 use super::readings::{dependence, explanations, has_any};
 use super::{
-    Circumstances, all, counts, drawing, each_part, flips, heard, measured, ours, stand, summary, told, verdict_of,
+    Circumstances, all, counts, drawing, each_part, flips, heard, measured, ours, programs, stand, summary, told,
+    verdict_of,
 };
 use crate::headlines::log::{Entry, Log};
 use crate::headlines::run::{Judged, Outcome, Outcomes};
@@ -24,9 +25,7 @@ pub fn page(outcomes: &Outcomes, log: &Log, how: &Circumstances) -> String {
         how.seconds,
         how.memory / 1_000_000
     );
-    if !outcomes.others.is_empty() {
-        body += &format!("<p class=\"faint\">Some runs are from other builds: {}.</p>\n", outcomes.others.len());
-    }
+    body += &format!("<p class=\"faint\">{}</p>\n", escape(&programs(outcomes)));
     body += "<p class=\"faint\">Rules were fixed before results were known. Every point has 10 seeds, or 40 where the 95 % confidence interval \
              includes a limit (except in quick runs). (sim): the paper measured on a testbed, here a simulator stands in for it; the verdict says nothing \
              about the kernel code. “none”: it does not happen within the range.</p></header>\n";

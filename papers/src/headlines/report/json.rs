@@ -58,7 +58,7 @@ pub fn json(outcomes: &Outcomes, how: &Circumstances) -> String {
         .collect();
     let whole = json!({
         "build": how.build,
-        "runs_of_other_builds": outcomes.others,
+        "runs": { "verdicts": outcomes.builds, "readings_and_experiments": outcomes.added },
         "command": how.command,
         "seconds": how.seconds,
         "peak_memory_bytes": how.memory,

@@ -1,7 +1,7 @@
 //! The outcome as a page of the documentation: verdicts first.
 
 use super::readings::{dependence, explanations};
-use super::{Circumstances, all, each_part, has_witnesses, heard, ours, summary, told, verdict_of};
+use super::{Circumstances, all, each_part, has_witnesses, heard, ours, programs, summary, told, verdict_of};
 use crate::headlines::log::Log;
 use crate::headlines::run::Outcomes;
 use crate::headlines::verdict::Verdict;
@@ -11,6 +11,7 @@ use crate::headlines::verdict::Verdict;
 pub fn markdown(outcomes: &Outcomes, log: &Log, how: &Circumstances) -> String {
     let mut text = String::from("# Reproduction\n\n");
     text += &format!("Written by `{}`; do not edit by hand.\n\n**{}**\n\n", how.command, summary(outcomes));
+    text += &format!("- {}\n", programs(outcomes));
     for made in &log.made {
         text += &format!("- {made}\n");
     }
@@ -18,7 +19,7 @@ pub fn markdown(outcomes: &Outcomes, log: &Log, how: &Circumstances) -> String {
              all of them ([`papers/src/headlines/`](../papers/src/headlines)).\n\
              - Every point has 10 seeds, or 40 where the 95 % confidence interval includes a limit (except in quick runs).\n\
              - (sim): the paper measured on a testbed, here a simulator stands in for it; the verdict says nothing about the kernel code.\n\
-             - “none”: it does not happen within the range.\n\
+             - “none”: it does not happen within the range; a ratio has no interval (“?”) where that is so of both sides.\n\
              - “depends on”: another reading of something that the paper leaves open changes the verdict: see “Sensitivity of verdicts”.\n\n## Verdicts\n\n";
     text += "| headline | verdict | other simulator | paper | ours, with interval |\n|---|---|---|---|---|\n";
     for (paper, judged) in all(outcomes) {
@@ -32,7 +33,7 @@ pub fn markdown(outcomes: &Outcomes, log: &Log, how: &Circumstances) -> String {
         text += &row(&cells);
     }
     text += &witnesses(outcomes);
-    text += "\n## Not or partly reproduced\n\nBelow each headline: its probable cause, and changes of one setting that show it, each with NAME, change, verdict and figures. \
+    text += "\n## Not or partly reproduced\n\nBelow each headline: its probable cause, and changes of one or a few settings, each with NAME, change, verdict and figures: the best verdict first, then readings that make it worse. \
              To repeat one: `ackgate reproduce --headlines ID --reading NAME --out DIR`.\n\n";
     for (paper, judged) in all(outcomes).filter(|(_, judged)| verdict_of(judged) != Some(Verdict::Reproduced)) {
         let headline = &judged.headline;

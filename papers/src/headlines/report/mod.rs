@@ -6,6 +6,8 @@ mod json;
 mod markdown;
 mod readings;
 
+use std::collections::BTreeMap;
+
 use super::book::Book;
 use super::figures::{Figures, Measured};
 use super::formula::Formula;
@@ -48,6 +50,20 @@ pub fn summary(outcomes: &Outcomes) -> String {
     let total = all(outcomes).count();
     let rest = if left > 0 { format!("; {left} not run") } else { String::new() };
     format!("Of {total} headlines: {}{rest}.", told.join(", "))
+}
+
+/// Which programs the runs are from, in a sentence or two.
+fn programs(outcomes: &Outcomes) -> String {
+    let told = |builds: &BTreeMap<String, usize>| match builds.iter().collect::<Vec<_>>()[..] {
+        [(build, _)] => format!("all of build {build}"),
+        _ => builds.iter().map(|(build, count)| format!("{count} of build {build}")).collect::<Vec<_>>().join(", "),
+    };
+    let count = |builds: &BTreeMap<String, usize>| builds.values().sum::<usize>();
+    let mut text = format!("{} runs that verdicts rest on: {}.", count(&outcomes.builds), told(&outcomes.builds));
+    if !outcomes.added.is_empty() {
+        text += &format!(" {} more for readings and experiments: {}.", count(&outcomes.added), told(&outcomes.added));
+    }
+    text
 }
 
 /// The board as a table for a terminal.
@@ -208,6 +224,16 @@ mod tests {
     use super::*;
     use crate::headlines::stats::Interval;
     use crate::headlines::verdict::Finding;
+
+    #[test]
+    fn a_report_says_which_program_made_each_run() {
+        let of = |runs: &[(&str, usize)]| runs.iter().map(|&(build, count)| (build.to_owned(), count)).collect();
+        let outcomes = |builds, added| Outcomes { papers: vec![], builds: of(builds), added: of(added) };
+        assert_eq!(programs(&outcomes(&[("1", 70)], &[])), "70 runs that verdicts rest on: all of build 1.");
+        let told = programs(&outcomes(&[("1", 60), ("2", 10)], &[("1", 5)]));
+        assert!(told.contains("70 runs that verdicts rest on: 60 of build 1, 10 of build 2."), "{told}");
+        assert!(told.contains("5 more for readings and experiments: all of build 1."), "{told}");
+    }
 
     fn held(value: f64, half: f64, unit: &str) -> Held {
         let interval = Interval { low: value - half, high: value + half };

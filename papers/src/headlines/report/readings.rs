@@ -4,7 +4,7 @@ use super::{all, each_part, flips, verdict_of};
 use crate::headlines::book::Book;
 use crate::headlines::reading::Alternative;
 use crate::headlines::run::{Judged, Outcome, Outcomes};
-use crate::headlines::verdict::Judgement;
+use crate::headlines::verdict::{Judgement, Verdict};
 
 /// What became of a headline under an alternative or in an experiment.
 pub(super) struct Otherwise<'a> {
@@ -28,15 +28,21 @@ impl Otherwise<'_> {
     }
 }
 
-/// What shows why a headline did not come out: experiments, and readings that change its verdict.
+/// Verdicts from the best to the worst.
+const BEST_FIRST: [Verdict; 5] =
+    [Verdict::Reproduced, Verdict::Undecided, Verdict::DirectionOnly, Verdict::Not, Verdict::Cannot];
+
+/// What shows why a headline did not come out: experiments, and readings that change its verdict. The best come first.
 pub(super) fn explanations<'a>(book: &'a Book, judged: &'a Judged) -> Vec<Otherwise<'a>> {
     let verdict = verdict_of(judged);
-    judged
+    let mut all: Vec<Otherwise<'_>> = judged
         .otherwise
         .iter()
         .map(|(i, judgement)| Otherwise { name: book.reading(*i), other: &book.alternatives[*i], judgement })
         .filter(|one| one.other.is_experiment() || Some(one.judgement.verdict) != verdict)
-        .collect()
+        .collect();
+    all.sort_by_key(|one| BEST_FIRST.iter().position(|verdict| *verdict == one.judgement.verdict));
+    all
 }
 
 /// One row for each other reading: its name, what is open, both readings, and the verdicts that change.
