@@ -206,6 +206,12 @@ impl Budget {
         of(one) != of(other)
     }
 
+    /// Whether the search has not begun, for it waits for the first losses: until then nobody's window is of interest.
+    #[must_use]
+    pub fn awaits_loss(&self, config: &Config) -> bool {
+        Self::waits_for_loss(config) && self.phase == Phase::New
+    }
+
     /// Whether there is a search under these settings: PAC with a given buffer uses it all, as published.
     #[must_use]
     pub const fn applies(config: &Config) -> bool {
@@ -219,7 +225,7 @@ impl Budget {
 
     /// Looks at the gate; to be called whenever something is held, and whenever nothing is.
     pub fn observe(&mut self, config: &Config, gate: &Gate, waits: bool, now: Time) {
-        if Self::waits_for_loss(config) && self.phase == Phase::New {
+        if self.awaits_loss(config) {
             self.await_loss(config, gate, now);
             return;
         }

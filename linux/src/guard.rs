@@ -30,6 +30,7 @@ use nix::poll::{PollFd, PollFlags};
 use crate::attach::{self, Attachment};
 use crate::datapath::{Datapath, STALE, Take};
 use crate::device::{Claim, Device};
+use crate::dormancy::Dormancy;
 use crate::error::Error;
 use crate::hold::{self, Arrival, Hold, NfQueue, Pair, Redirect, Ring};
 use crate::neighbours::{Neighbours, Notice};
@@ -86,6 +87,7 @@ pub struct Guard {
     again: bool,
     neighbours: Neighbours,
     older: Older,
+    dormancy: Dormancy,
     watchdog: Watchdog,
     /// Of the thread that runs it.
     promptness: Option<Promptness>,
@@ -147,6 +149,8 @@ impl Guard {
         let stats = stats.map_err(|source| Error::from_io("have the kernel measure the programs", source))?;
         let now = sys::now();
         datapath.shared().gate().heartbeat.set(now.0);
+        let scheduler = Scheduler::default();
+        let dormancy = Dormancy::new(!options.observe && scheduler.awaits_loss(&rules), datapath.shared().books());
         // Before there is anything to make up for, and without the links, which end with this process.
         let standby =
             if options.observe { None } else { Some(Standby::new(rules.clone(), &datapath, vault, hold.aid()?)?) };
@@ -168,7 +172,8 @@ impl Guard {
             hold,
             standby,
             rescues: 0,
-            scheduler: Scheduler::default(),
+            scheduler,
+            dormancy,
             sweeper: Sweeper::default(),
             peak_active: 0,
             arrivals: Vec::new(),
@@ -196,7 +201,10 @@ impl Guard {
             self.datapath.look_for_groups(now)?;
             if now >= self.next_sweep {
                 self.next_sweep = now + sweep::PERIOD;
-                if let Err(error) = self.sweeper.sweep(&self.rules, &self.datapath, now) {
+                if self.look_for_rest(now) {
+                    self.hand_back();
+                }
+                if let Err(error) = self.sweeper.sweep(&self.rules, &self.datapath, self.dormancy.forgets(), now) {
                     // Out of memory, say: it is tried again.
                     tracing::warn!("{error}");
                 }
@@ -225,6 +233,14 @@ impl Guard {
                 return Ok(Outcome::Stopped);
             }
         }
+    }
+
+    /// Whether the guard is dormant from now on, and every window to be TCP's own.
+    fn look_for_rest(&mut self, now: Time) -> bool {
+        let shared = self.datapath.shared();
+        let waits = !self.options.observe && self.scheduler.awaits_loss(&self.rules);
+        let holds = self.scheduler.held() > 0 || shared.gate().held.get() > 0;
+        self.dormancy.look(waits, holds, shared.books(), now)
     }
 
     /// One round: takes in what is held, lets go what may leave.

@@ -44,6 +44,7 @@ pub mod status;
 pub mod watch;
 pub mod watchdog;
 
+mod dormancy;
 mod emitter;
 mod frames;
 mod limits;

@@ -22,9 +22,11 @@ pub(crate) struct Sweeper {
 }
 
 impl Sweeper {
+    /// Forgets connections that have ended, or all.
+    ///
     /// # Errors
     /// When the kernel does not run the programs that do it; then entries stay where they are until the next sweep.
-    pub(crate) fn sweep(&mut self, rules: &Rules, datapath: &Datapath, now: Time) -> Result<(), Error> {
+    pub(crate) fn sweep(&mut self, rules: &Rules, datapath: &Datapath, all: bool, now: Time) -> Result<(), Error> {
         let shared = datapath.shared();
         for flow in self.forgotten.iter().filter_map(|id| shared.flow(*id)) {
             decision::close(rules, shared.gate(), flow);
@@ -35,7 +37,7 @@ impl Sweeper {
             let flags = flow.flags.get();
             flags & flag::KNOWN != 0
                 && flow.held.get() == 0
-                && self.lifetimes.expired(stage(flags), Time(flow.last_seen.get()), now)
+                && (all || self.lifetimes.expired(stage(flags), Time(flow.last_seen.get()), now))
         };
         let ended: Vec<FlowId> = (0..shared.flow_count()).map(FlowId).filter(over).collect();
         datapath.forget(&ended)?;
@@ -144,7 +146,7 @@ mod tests {
         for port in 1..CONNECTIONS {
             send(port, Flags::RST);
         }
-        let mut sweep = |later| sweeper.sweep(&rules, &datapath, sys::now() + later).expect("the programs run");
+        let mut sweep = |later| sweeper.sweep(&rules, &datapath, false, sys::now() + later).expect("the programs run");
         sweep(Span::millis(100));
         assert_eq!(entries(0..CONNECTIONS), all, "what has just ended may still be in use");
         sweep(Span::secs(2));

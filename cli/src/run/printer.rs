@@ -186,6 +186,9 @@ impl Printer {
                 "{senders:>5} senders  {arrivals:>9} arrived  {lost_segments:>7} lost  {would_hold:>9} would have been held"
             );
         }
+        if now.dormant > 0 {
+            return "dormant: neither buffer nor rate is known, and no overflow was seen yet".to_owned();
+        }
         let rate = before
             .map_or(0, |(since, before)| per_second(now.released.saturating_sub(before.released), since.elapsed()));
         format!(

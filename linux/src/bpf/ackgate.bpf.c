@@ -129,6 +129,17 @@ static __always_inline __u64 clock(void)
 	return settings.fixed_time ? fixed_clock : bpf_ktime_get_ns();
 }
 
+/* Whether nobody looks at connections. An ACK that leaves may tell of a hole, and holes wake the guard. */
+static __always_inline bool is_dormant(const struct segment *leaving)
+{
+	__u64 dormant = get64(&books.dormant);
+
+	if (dormant == DORMANT && leaving && leaving->sack && !leaving->dsack &&
+	    __sync_fetch_and_add(&books.holes, 1) + 1 >= WAKING_HOLES)
+		set64(&books.dormant, NOT_DORMANT);
+	return dormant != NOT_DORMANT;
+}
+
 /* A free entry, or one that was never used; at least `settings.capacity` when there is none. */
 static __always_inline __u32 new_id(void)
 {
@@ -367,6 +378,8 @@ int ackgate_ingress(struct __sk_buff *skb)
 	enum reject reject;
 	__u32 id;
 
+	if (is_dormant(NULL))
+		return TC_ACT_UNSPEC;
 	reject = parse(skb, true, &packet);
 	if (reject) {
 		count_reject(reject);
@@ -448,6 +461,8 @@ int ackgate_egress(struct __sk_buff *skb)
 		count_reject(reject);
 		return TC_ACT_UNSPEC;
 	}
+	if (is_dormant(&packet.segment))
+		return TC_ACT_UNSPEC;
 	flow = find_flow(skb, &packet, false, &id);
 	if (!flow) {
 		add64(&books.untracked, 1);
@@ -517,6 +532,8 @@ int ackgate_wait(struct __sk_buff *skb)
 		count_reject(reject);
 		return 0;
 	}
+	if (is_dormant(&packet.segment))
+		return 0;
 	flow = find_flow(NULL, &packet, false, &id);
 	if (!flow) {
 		add64(&books.untracked, 1);
@@ -548,7 +565,7 @@ int ackgate_window(struct __sk_buff *skb)
 	struct flow *flow;
 	__u32 *id;
 
-	if (!(settings.credit || settings.bound_windows) || !daemon_lives(clock()) || parse(skb, false, &packet))
+	if (is_dormant(NULL) || !(settings.credit || settings.bound_windows) || !daemon_lives(clock()) || parse(skb, false, &packet))
 		return TC_ACT_UNSPEC;
 	id = bpf_map_lookup_elem(&flow_ids, &packet.key);
 	flow = id ? bpf_map_lookup_elem(&flows, id) : NULL;

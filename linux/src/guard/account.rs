@@ -138,6 +138,7 @@ impl Guard {
                 + gate.held.get()
                 + all_released(&self.scheduler.stats()),
             other: books.not_tcp.get() + books.fragments.get() + books.malformed.get() + books.authenticated.get(),
+            dormant: self.dormancy.is_dormant(),
         }
     }
 
@@ -186,6 +187,7 @@ impl Guard {
             unacceptable: gate.unacceptable.get(),
             stepped_aside: self.watchdog.times(),
             rescues: self.rescues,
+            dormant: self.dormancy.is_dormant().into(),
         }
     }
 
