@@ -162,6 +162,32 @@ fn one_json_object_with_what_was_promised() {
 }
 
 #[test]
+fn a_guard_that_is_told_nothing_is_woken_by_incast_and_ends_it() {
+    if !privileged("a_guard_that_is_told_nothing_is_woken_by_incast_and_ends_it") {
+        return;
+    }
+    if let Some(missing) = lacking() {
+        eprintln!("SKIPPED: this host guards nothing: {missing}");
+        return;
+    }
+    let run = |guard: &[&str]| {
+        let arguments = ["lab", "incast", "--connections", "64", "--rounds", "5", "--warmup", "3", "--rate", "200mbit"];
+        let output = ackgate(&arguments)
+            .args(["--cc", "cubic", "--no-ceiling", "--json", "--guard"])
+            .args(guard)
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{}", text(&output));
+        serde_json::from_slice::<serde_json::Value>(&output.stdout).unwrap()
+    };
+    let timeouts = |report: &serde_json::Value| report["rto_timeouts"].as_u64().unwrap();
+    let guarded = run(&["credit", "--", "--buffer", "auto", "--rate", "unknown"]);
+    assert!(guarded["guard_summary"]["held_max"].as_u64().unwrap() > 0, "nothing was held: {guarded}");
+    let unguarded = run(&["none"]);
+    assert!(timeouts(&guarded) * 4 < timeouts(&unguarded), "{guarded}\nwithout the guard: {unguarded}");
+}
+
+#[test]
 fn a_guard_of_a_thousand_connections_stays_small() {
     if !privileged("a_guard_of_a_thousand_connections_stays_small") {
         return;

@@ -82,9 +82,8 @@ INLINE __u64 turn(CORE_ONLY)
 {
 	__u64 threshold = get64(&GATE->threshold), rate = link_rate(CORE_ALONE), shown;
 
-	/* A link of unknown rate carries at least what has arrived of late. */
 	if (timer_is_short(CORE_ALONE))
-		return max_u64(threshold, (rate > 0 ? rate : get64(&GATE->peak)) * (own_timer(CORE_ALONE) / 2) >> 20);
+		return max_u64(threshold, path_rate(CORE_ALONE) * (own_timer(CORE_ALONE) / 2) >> 20);
 	shown = max_u64(threshold * BUDGETS_PER_TURN, get64(&GATE->smooth_bandwidth) * longest_turn(CORE_ALONE) >> 20);
 	return rate == 0 ? shown : max_u64(threshold, min_u64(shown, rate * longest_turn(CORE_ALONE) >> 20));
 }

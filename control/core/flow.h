@@ -50,15 +50,21 @@ INLINE bool counts_marks(const struct flow *flow)
 }
 
 /*
- * A connection that is older than the guard: somebody who knows our window scale tells it. It waits in flow.scale, beyond the bits that
- * count, for the next segment of ours to take it up.
+ * A connection that is older than the guard: somebody tells what its handshake would have shown, our window scale and the least RTT in ns,
+ * 0 where that is not known. The scale waits in flow.scale, beyond the bits that count, for the next segment of ours to take it up.
  */
-INLINE bool tell_scale(struct flow *flow, __u32 scale)
+INLINE bool tell_handshake(struct flow *flow, __u32 scale, __u32 rtt)
 {
-	return !any_flag(flow, FLOW_SCALE_KNOWN) && replace32(&flow->scale, 0, ((scale & 15) + 1) << 4);
+	if (any_flag(flow, FLOW_SCALE_KNOWN) || get32(&flow->scale) > 0)
+		return false;
+	if (rtt > 0 && get32(&flow->rtt) == 0) {
+		set32(&flow->handshake_rtt, rtt);
+		set32(&flow->rtt, rtt);
+	}
+	return replace32(&flow->scale, 0, ((scale & 15) + 1) << 4);
 }
 
-/* Takes back what tell_scale has said, if it is still to be taken up. */
+/* Takes the scale back if it is still to be taken up. */
 INLINE void untell_scale(struct flow *flow, __u32 scale)
 {
 	replace32(&flow->scale, ((scale & 15) + 1) << 4, 0);

@@ -50,7 +50,7 @@ INLINE void correct(WITH_CORE __u64 now_bandwidth, __u64 usual, __u64 marked, __
  */
 INLINE __u64 shown_rate(CORE_ONLY)
 {
-	__u64 peak = get64(&GATE->peak), given = link_given(CORE_ALONE), carries = max_u64(peak + peak / 4, given / MOST_TOO_MUCH);
+	__u64 given = link_given(CORE_ALONE), carries = max_u64(peak_rate(CORE_ALONE), given / MOST_TOO_MUCH);
 
 	return carries < given ? carries : 0;
 }

@@ -51,13 +51,20 @@ INLINE __u64 link_rate(CORE_ONLY)
 	return carries > 0 ? min_u64(given, carries) : given;
 }
 
-/* The same, or where no rate was given, what arrives at most and a quarter more: where that is too little, for the link was not filled, it
- * grows with what arrives. Lengths of paths go by this one. */
+/* What the link carries as far as arrivals show: what arrives at most, and a quarter more, for it may not have been filled. */
+INLINE __u64 peak_rate(CORE_ONLY)
+{
+	__u64 peak = get64(&GATE->peak);
+
+	return peak + peak / 4;
+}
+
+/* What the link carries, or where no rate was given, what arrivals show, which grows with them. Lengths of paths go by this one. */
 INLINE __u64 path_rate(CORE_ONLY)
 {
-	__u64 rate = link_rate(CORE_ALONE), peak = get64(&GATE->peak);
+	__u64 rate = link_rate(CORE_ALONE);
 
-	return rate > 0 ? rate : peak + peak / 4;
+	return rate > 0 ? rate : peak_rate(CORE_ALONE);
 }
 
 /*

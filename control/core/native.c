@@ -15,9 +15,9 @@ void ackgate_close(STATE, struct flow *flow)
 	close_flow(CORE flow);
 }
 
-bool ackgate_tell_scale(STATE, struct flow *flow, __u32 scale)
+bool ackgate_tell_handshake(STATE, struct flow *flow, __u32 scale, __u32 rtt)
 {
-	return tell_scale(flow, scale);
+	return tell_handshake(flow, scale, rtt);
 }
 
 void ackgate_untell_scale(STATE, struct flow *flow, __u32 scale)

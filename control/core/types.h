@@ -339,7 +339,7 @@ struct flow {
 	__u32 sent;
 	/* Packets of this flow that are held. */
 	__u32 held;
-	/* Our window scale (RFC 7323); while it is not known, what somebody has told of it (tell_scale). */
+	/* Our window scale (RFC 7323); while it is not known, what somebody has told of it (tell_handshake). */
 	__u32 scale;
 	/* Largest payload of one frame. */
 	__u32 mss;

@@ -32,7 +32,7 @@ pub mod raw {
 
 unsafe extern "C" {
     safe fn ackgate_close(settings: &Settings, gate: &Gate, flow: &Flow);
-    safe fn ackgate_tell_scale(settings: &Settings, gate: &Gate, flow: &Flow, scale: u32) -> bool;
+    safe fn ackgate_tell_handshake(settings: &Settings, gate: &Gate, flow: &Flow, scale: u32, rtt: u32) -> bool;
     safe fn ackgate_untell_scale(settings: &Settings, gate: &Gate, flow: &Flow, scale: u32);
     safe fn ackgate_ingress(settings: &Settings, gate: &Gate, flow: &Flow, segment: &raw::Segment, now: u64) -> bool;
     safe fn ackgate_egress(
@@ -300,13 +300,14 @@ pub fn close(rules: &Rules, gate: &Gate, flow: &Flow) {
     ackgate_close(&rules.settings, gate, flow);
 }
 
-/// Tells our window scale on a connection whose handshake was not seen (RFC 7323 section 2). Our next segment takes it up: the connection
-/// is governed from then on. Says whether it was still unknown.
-pub fn tell_scale(rules: &Rules, gate: &Gate, flow: &Flow, scale: u8) -> bool {
-    ackgate_tell_scale(&rules.settings, gate, flow, scale.into())
+/// Tells of a connection whose handshake was not seen what that would have shown: our window scale (RFC 7323 section 2), and the least RTT
+/// if it is known. Our next segment takes the scale up: the connection is governed from then on. Says whether it was still unknown.
+pub fn tell_handshake(rules: &Rules, gate: &Gate, flow: &Flow, scale: u8, rtt: Option<Span>) -> bool {
+    let rtt = rtt.map_or(0, |rtt| u32::try_from(rtt.0).unwrap_or(u32::MAX));
+    ackgate_tell_handshake(&rules.settings, gate, flow, scale.into(), rtt)
 }
 
-/// Takes that back, unless a segment has taken it up meanwhile.
+/// Takes the scale back, unless a segment has taken it up meanwhile.
 pub fn untell_scale(rules: &Rules, gate: &Gate, flow: &Flow, scale: u8) {
     ackgate_untell_scale(&rules.settings, gate, flow, scale.into());
 }

@@ -1,5 +1,5 @@
 //! Connections that were open before the guard started: TCP tells its window scale in the handshake only, but the kernel knows that
-//! of its own sockets (`sock_diag(7)`). With it such a connection is guarded like any other, from its next segment on.
+//! of its own sockets (`sock_diag(7)`), and their least RTT. With these such a connection is guarded like any other, from its next segment on.
 //!
 //! The kernel is asked about one connection at a time, once, and never about many in a row: whoever holds ACKs has no time for a list
 //! of all sockets. A connection that is not this host's (a container's, a guest's behind a bridge) or has other addresses here (NAT) is
@@ -92,8 +92,8 @@ impl Older {
             self.asked.resize(at + 1, None);
         }
         self.asked[at] = Some(generation);
-        match kernel.scale(&key) {
-            Ok(Some(scale)) if decision::tell_scale(rules, shared.gate(), flow, scale) => {
+        match kernel.handshake(&key) {
+            Ok(Some((scale, rtt))) if decision::tell_handshake(rules, shared.gate(), flow, scale, rtt) => {
                 // Another connection may have taken the entry meanwhile.
                 if flow.generation.get() != generation {
                     decision::untell_scale(rules, shared.gate(), flow, scale);
@@ -127,8 +127,8 @@ impl Kernel {
         Ok(Self { socket, device, sequence: 0 })
     }
 
-    /// Our window scale on a connection; `None` where this host has no socket for it.
-    fn scale(&mut self, key: &FlowKey) -> io::Result<Option<u8>> {
+    /// Our window scale on a connection, and its least RTT if that is known; `None` where this host has no socket for it.
+    fn handshake(&mut self, key: &FlowKey) -> io::Result<Option<(u8, Option<Span>)>> {
         self.sequence = self.sequence.wrapping_add(1);
         let mut request = NetlinkMessage::new(NetlinkHeader::default(), question(key, self.device).into());
         request.header.flags = NLM_F_REQUEST;
@@ -151,7 +151,7 @@ impl Kernel {
                 // Without a socket for the connection, one that listens at its port answers.
                 let connected = (TCP_ESTABLISHED..TCP_LISTEN).contains(&answer.header.state);
                 Ok(answer.nlas.iter().filter(|_| connected).find_map(|nla| match nla {
-                    Nla::TcpInfo(info) => received_scale(info),
+                    Nla::TcpInfo(info) => Some((received_scale(info)?, least_rtt(info))),
                     _ => None,
                 }))
             }
@@ -191,6 +191,13 @@ fn received_scale(info: &[u8]) -> Option<u8> {
     info.get(6).map(|byte| if cfg!(target_endian = "little") { byte >> 4 } else { byte & 15 })
 }
 
+/// `tcpi_min_rtt` of `struct tcp_info` (Linux 4.6), in microseconds: of our own data, the SYN included, in the last minutes.
+fn least_rtt(info: &[u8]) -> Option<Span> {
+    const AT: usize = 148;
+    let micros = u32::from_ne_bytes(info.get(AT..AT + 4)?.try_into().ok()?);
+    (micros != u32::MAX && micros > 0).then(|| Span::micros(micros.into()))
+}
+
 #[cfg(test)]
 mod tests {
     use std::net::{TcpListener, TcpStream};
@@ -225,14 +232,18 @@ mod tests {
             let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
             let server = listener.accept().unwrap().0;
             for stream in [&client, &server] {
-                let told = kernel.scale(&key(stream)).unwrap();
-                assert!(told.is_some_and(|scale| (1..=14).contains(&scale)), "{address}: {told:?}");
+                let told = kernel.handshake(&key(stream)).unwrap();
+                let sensible = |rtt: Option<Span>| rtt.is_some_and(|rtt| rtt < Span::secs(1));
+                assert!(
+                    told.is_some_and(|(scale, rtt)| (1..=14).contains(&scale) && sensible(rtt)),
+                    "{address}: {told:?}"
+                );
             }
             // At its local port somebody listens.
             let nobodys = FlowKey { remote_port: 1, ..key(&server) };
-            assert_eq!(kernel.scale(&nobodys).unwrap(), None, "{address}");
+            assert_eq!(kernel.handshake(&nobodys).unwrap(), None, "{address}");
             let elsewhere = FlowKey { local_port: 1, ..nobodys };
-            assert_eq!(kernel.scale(&elsewhere).unwrap(), None, "{address}");
+            assert_eq!(kernel.handshake(&elsewhere).unwrap(), None, "{address}");
         }
     }
 }

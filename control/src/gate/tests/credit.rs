@@ -71,8 +71,10 @@ fn a_connection_older_than_the_guard_is_governed_once_somebody_tells_its_scale()
     let (before, last) = go_on(&mut host, 0, 10);
     assert_eq!(last, offered, "its windows are TCP's own");
     let flow = |host: &Host| host.shim.state.flows[0].scale.get();
-    let tell =
-        |host: &Host, scale| decision::tell_scale(&host.shim.rules, host.shim.gate(), &host.shim.state.flows[0], scale);
+    let rtt = Some(Span::micros(120));
+    let tell = |host: &Host, scale| {
+        decision::tell_handshake(&host.shim.rules, host.shim.gate(), &host.shim.state.flows[0], scale, rtt)
+    };
     assert!(tell(&host, 3));
     decision::untell_scale(&host.shim.rules, host.shim.gate(), &host.shim.state.flows[0], 3);
     assert_eq!(flow(&host), 0, "taken back");
@@ -80,7 +82,7 @@ fn a_connection_older_than_the_guard_is_governed_once_somebody_tells_its_scale()
     let (after, last) = go_on(&mut host, 10, 100);
     assert!(before.iter().chain(&after).is_sorted(), "no edge moves back");
     assert!(last < offered && last <= BUDGET as u32, "{last}");
-    assert_eq!(flow(&host), 7);
+    assert_eq!((flow(&host), host.shim.state.flows[0].rtt.get()), (7, 120_000));
     assert!(!tell(&host, 3), "it is known");
     host.check_ledger();
 }
