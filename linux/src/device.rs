@@ -1,5 +1,6 @@
 //! The interface that is guarded, and the promise that nobody else guards it.
 
+use std::fs;
 use std::io;
 use std::os::unix::net::UnixListener;
 use std::time::Duration;
@@ -53,6 +54,27 @@ impl Device {
             }),
             kind => Err(Error::NotEthernet { device: name.to_owned(), kind }),
         }
+    }
+
+    /// Whether this host forwards what arrives at it.
+    pub(crate) fn forwards(&self) -> bool {
+        let on = |family| {
+            let forwarding = fs::read_to_string(format!("/proc/sys/net/{family}/conf/{}/forwarding", self.name));
+            forwarding.is_ok_and(|value| value.trim() == "1")
+        };
+        on("ipv4") || on("ipv6")
+    }
+
+    /// Whether connections of others than this host may use it: this host forwards, or the device is a port of another (a bridge), or
+    /// another lies upon it (a macvlan).
+    pub(crate) fn serves_others(&self) -> bool {
+        let beside = |entry: io::Result<fs::DirEntry>| {
+            entry.is_ok_and(|entry| {
+                entry.file_name().to_str().is_some_and(|name| name == "master" || name.starts_with("upper_"))
+            })
+        };
+        self.forwards()
+            || fs::read_dir(format!("/sys/class/net/{}", self.name)).is_ok_and(|mut entries| entries.any(beside))
     }
 
     /// What its card encrypts.

@@ -4,7 +4,8 @@
 //! and the guard stays awake; else it is dormant again after a while.
 //!
 //! What was remembered of connections is wrong as soon as nobody looks: before the guard is dormant again every window is TCP's own,
-//! and every entry of the flow table is given back. When it wakes, all connections are older than it ([`crate::older`]).
+//! and every entry of the flow table is given back. When it wakes, all connections are older than it ([`crate::older`]): where others
+//! than this host may be behind the device, the kernel could not tell their window scales, and the guard is never dormant.
 
 use ackgate_control::units::{Span, Time};
 
@@ -41,9 +42,9 @@ pub(crate) struct Dormancy {
 }
 
 impl Dormancy {
-    /// At the start of a guard. `waits`: whether its search for a budget waits for losses.
-    pub(crate) fn new(waits: bool, books: &Books) -> Self {
-        let (phase, word) = if waits { (Phase::Dormant, DORMANT) } else { (Phase::Guards, AWAKE) };
+    /// At the start of a guard. `rests`: whether its search for a budget waits for losses, and all connections are this host's.
+    pub(crate) fn new(rests: bool, books: &Books) -> Self {
+        let (phase, word) = if rests { (Phase::Dormant, DORMANT) } else { (Phase::Guards, AWAKE) };
         books.dormant.set(word);
         Self { phase }
     }
@@ -58,18 +59,18 @@ impl Dormancy {
         matches!(self.phase, Phase::Leaving { .. })
     }
 
-    /// To be called before each sweep; `waits` as before, `holds`: whether anything is held. True when the windows of all connections
+    /// To be called before each sweep; `rests` as before, `holds`: whether anything is held. True when the windows of all connections
     /// are to be TCP's own now.
-    pub(crate) fn look(&mut self, waits: bool, holds: bool, books: &Books, now: Time) -> bool {
+    pub(crate) fn look(&mut self, rests: bool, holds: bool, books: &Books, now: Time) -> bool {
         self.phase = match self.phase {
             // What was forgotten before this sweep is given back by it.
-            Phase::Leaving { sweeps: SWEEPS } if waits => {
+            Phase::Leaving { sweeps: SWEEPS } if rests => {
                 books.holes.set(0);
                 books.dormant.set(DORMANT);
                 Phase::Dormant
             }
             Phase::Leaving { sweeps } if sweeps < SWEEPS => Phase::Leaving { sweeps: sweeps + 1 },
-            _ if !waits => {
+            _ if !rests => {
                 books.dormant.set(AWAKE);
                 Phase::Guards
             }

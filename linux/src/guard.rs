@@ -150,7 +150,8 @@ impl Guard {
         let now = sys::now();
         datapath.shared().gate().heartbeat.set(now.0);
         let scheduler = Scheduler::default();
-        let dormancy = Dormancy::new(!options.observe && scheduler.awaits_loss(&rules), datapath.shared().books());
+        let rests = !options.observe && scheduler.awaits_loss(&rules) && !device.serves_others();
+        let dormancy = Dormancy::new(rests, datapath.shared().books());
         // Before there is anything to make up for, and without the links, which end with this process.
         let standby =
             if options.observe { None } else { Some(Standby::new(rules.clone(), &datapath, vault, hold.aid()?)?) };
@@ -238,9 +239,9 @@ impl Guard {
     /// Whether the guard is dormant from now on, and every window to be TCP's own.
     fn look_for_rest(&mut self, now: Time) -> bool {
         let shared = self.datapath.shared();
-        let waits = !self.options.observe && self.scheduler.awaits_loss(&self.rules);
+        let rests = !self.options.observe && self.scheduler.awaits_loss(&self.rules) && !self.device.serves_others();
         let holds = self.scheduler.held() > 0 || shared.gate().held.get() > 0;
-        self.dormancy.look(waits, holds, shared.books(), now)
+        self.dormancy.look(rests, holds, shared.books(), now)
     }
 
     /// One round: takes in what is held, lets go what may leave.

@@ -188,11 +188,10 @@ impl Neighbours {
     /// `ours` are the ids of our programs at the tcx hooks, arrivals first; without them they are filters.
     pub(crate) fn new(device: &Device, ours: Option<(u32, u32)>) -> Self {
         let start = Carried::read(&device.name);
-        let forwarding = fs::read_to_string(format!("/proc/sys/net/ipv4/conf/{}/forwarding", device.name));
         Self {
             device: device.clone(),
             ours,
-            forwards: forwarding.is_ok_and(|value| value.trim() == "1"),
+            forwards: device.forwards(),
             start,
             last: (start, Seen::default()),
             looks: (Looks::Fine, 0),

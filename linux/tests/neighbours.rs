@@ -269,6 +269,22 @@ fn connections_that_are_older_than_the_guard_and_not_found_are_counted_and_told(
 }
 
 #[test]
+fn a_guard_that_is_told_nothing_is_dormant_unless_others_are_behind_it() {
+    let Some(world) = World::new() else { return };
+    let dormant = |forwarding: &str| {
+        world.receiver(|| {
+            std::fs::write(format!("/proc/sys/net/ipv4/conf/{DEVICE}/forwarding"), forwarding).unwrap();
+            let gate = Config { auto: true, rate_mbps: 0, ..Config::credit(4 << 20) };
+            let guard = Guard::start(Options { gate, ..Options::new(DEVICE, 4 << 20) }).unwrap();
+            let dormant = guard.snapshot().dormant;
+            let _ = guard.stop();
+            dormant
+        })
+    };
+    assert_eq!((dormant("0"), dormant("1")), (1, 0));
+}
+
+#[test]
 fn a_device_that_goes_ends_the_guard() {
     for way in ["delete", "namespace", "move"] {
         let Some(world) = World::new() else { return };

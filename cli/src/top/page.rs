@@ -87,7 +87,11 @@ fn cells(guard: &Guard) -> [Cell<'static>; 9] {
     let (held_us, released) = (guard.rate("held_us"), guard.rate("released"));
     let held_for = held_us.checked_div(released).unwrap_or(0);
     let added = held_us.checked_div(released + guard.rate("passed")).unwrap_or(0);
-    let what = if guard.observes() { "observed" } else { guard.text("guard") };
+    let what = match guard {
+        _ if guard.observes() => "observed",
+        _ if guard.number("dormant") > 0 => "dormant",
+        _ => guard.text("guard"),
+    };
     [
         Cell::new(shortened(guard.text("device"), 9)),
         Cell::new(shortened(what, 8)),
