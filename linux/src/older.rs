@@ -82,12 +82,12 @@ impl Older {
 
     /// Asks about the connection of an entry, if its scale is not known and nobody has asked; says whether.
     fn ask(&mut self, rules: &Rules, shared: &Shared, id: FlowId) -> bool {
-        let (Some(flow), Some(key)) = (shared.flow(id), shared.key(id)) else { return false };
+        let Some(flow) = shared.flow(id).filter(|flow| is_older(flow)) else { return false };
         let (at, generation) = (id.0 as usize, flow.generation.get());
-        let Some(kernel) = &mut self.kernel else { return false };
-        if !is_older(flow) || self.asked.get(at) == Some(&Some(generation)) {
+        if self.asked.get(at) == Some(&Some(generation)) {
             return false;
         }
+        let (Some(kernel), Some(key)) = (&mut self.kernel, shared.key(id)) else { return false };
         if self.asked.len() <= at {
             self.asked.resize(at + 1, None);
         }
