@@ -256,16 +256,16 @@ fn the_demo_writes_a_page_also_without_the_kernel() {
     assert!(html.contains("simulated") && html.matches("<polyline").count() == 4);
 }
 
-/// A guard of a few lines of shell: it says what a guard says, and does `work` in the receiver's namespace.
+/// A guard of a few lines of shell: it says what a guard says, and does `work` in the receiver's namespace. `install` writes
+/// the program, not this process: a test that forks meanwhile would hold it open for writing (`ETXTBSY`).
 fn fake_guard(folder: &Path, work: &str) -> std::path::PathBuf {
-    use std::os::unix::fs::PermissionsExt;
-    let path = folder.join("guard");
+    let (text, path) = (folder.join("guard.sh"), folder.join("guard"));
     let script = format!(
         "#!/bin/sh\n{work}\ntrap 'echo \"{{\\\"event\\\":\\\"summary\\\"}}\"; exit 0' TERM\necho '{{\"event\":\"ready\"}}'\n\
          while :; do sleep 0.01; done\n"
     );
-    std::fs::write(&path, script).unwrap();
-    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    std::fs::write(&text, script).unwrap();
+    assert!(Command::new("install").args(["-m", "755"]).args([&text, &path]).status().unwrap().success());
     path
 }
 

@@ -3,8 +3,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a panic is the failure report")]
 
-use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
+use std::process::Command;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
@@ -22,10 +22,11 @@ fn privileged(test: &str) -> bool {
     allowed.is_ok()
 }
 
+/// `install` writes the program, not this process: a test that forks meanwhile would hold it open for writing (`ETXTBSY`).
 fn script(folder: &tempfile::TempDir, body: &str) -> GuardConfig {
-    let path: PathBuf = folder.path().join("guard");
-    std::fs::write(&path, format!("#!/bin/sh\n{body}\n")).unwrap();
-    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let (text, path): (PathBuf, PathBuf) = (folder.path().join("guard.sh"), folder.path().join("guard"));
+    std::fs::write(&text, format!("#!/bin/sh\n{body}\n")).unwrap();
+    assert!(Command::new("install").args(["-m", "755"]).args([&text, &path]).status().unwrap().success());
     GuardConfig {
         program: Some(path),
         policy: "pac".into(),
