@@ -70,11 +70,11 @@ fn changes(paper: &Outcome, number: usize, other: &Alternative) -> String {
     if run.is_empty() {
         return format!("not run{dear}");
     }
-    let changed = |judged: &&Judged| {
+    let changed = |judged: &&'_ Judged| {
         let (_, verdict) = flips(&paper.book, judged).find(|(known, _)| *known == number)?;
-        Some(format!("{}: {}", judged.headline.id, verdict.text()))
+        Some((judged.headline.id.clone(), verdict))
     };
-    let mut told: Vec<String> = run.iter().filter_map(changed).collect();
+    let mut told = by_verdict(&run.iter().filter_map(changed).collect::<Vec<_>>());
     if told.is_empty() {
         told.push("none".into());
     }
@@ -85,7 +85,29 @@ fn changes(paper: &Outcome, number: usize, other: &Alternative) -> String {
     told.join("; ")
 }
 
+/// Headlines by what became of them, the best first: `reproduced: A, B`.
+fn by_verdict(changed: &[(String, Verdict)]) -> Vec<String> {
+    let group = |verdict: Verdict| {
+        let ids: Vec<&str> = changed.iter().filter(|one| one.1 == verdict).map(|one| one.0.as_str()).collect();
+        (!ids.is_empty()).then(|| format!("{}: {}", verdict.text(), ids.join(", ")))
+    };
+    BEST_FIRST.into_iter().filter_map(group).collect()
+}
+
 /// Whether anything was judged otherwise at all.
 pub(super) fn has_any(outcomes: &Outcomes) -> bool {
     all(outcomes).any(|(_, judged)| !judged.otherwise.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headlines_are_grouped_by_what_became_of_them_the_best_first() {
+        let changed = [("H1", Verdict::Not), ("H2", Verdict::Reproduced), ("H3", Verdict::Not)]
+            .map(|(id, verdict)| (id.to_owned(), verdict));
+        assert_eq!(by_verdict(&changed), ["reproduced: H2", "not reproduced: H1, H3"]);
+        assert!(by_verdict(&[]).is_empty());
+    }
 }
