@@ -1,12 +1,11 @@
 //! The guard's daemons are stopped (SIGSTOP) while they are needed: what it holds must not be held for longer than it would be.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use nix::sys::signal::Signal;
 
-use super::rounds::{HOSTS, Rounds};
+use super::rounds::{HOSTS, Rounds, carried};
 use super::row::{Bench, Measure, Row, RowError, Unit, end, spec};
-use super::streams::megabits;
 use crate::guard::{Guard, GuardError};
 
 /// How long what the port carries is measured while the daemon is stopped.
@@ -41,19 +40,11 @@ pub(super) const ROWS: &[Row] = &[
 impl Measure for FrozenDaemon {
     fn measure(&self, bench: &Bench<'_>) -> Result<f64, RowError> {
         let (lab, guard) = bench.lab(spec(HOSTS, 500))?;
-        let mbps = std::thread::scope(|scope| {
-            let load = scope.spawn(|| self.0.mbps(&lab, HOSTS, bench));
-            let measured = (|| {
-                bench.sleep(WARMUP)?;
-                let frozen = guard.as_ref().map(Frozen::freeze).transpose()?;
-                bench.sleep(NOTICE)?;
-                let (before, began) = (lab.testbed().port_stats()?.bytes, Instant::now());
-                bench.sleep(SPAN)?;
-                let carried = lab.testbed().port_stats()?.bytes - before;
-                drop(frozen);
-                Ok(megabits(carried, began.elapsed()))
-            })();
-            load.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)).and(measured)
+        let mbps = self.0.during(&lab, bench, || {
+            bench.sleep(WARMUP)?;
+            let _frozen = guard.as_ref().map(Frozen::freeze).transpose()?;
+            bench.sleep(NOTICE)?;
+            carried(&lab, bench, SPAN)
         })?;
         end(guard)?;
         Ok(mbps)

@@ -13,6 +13,7 @@ mod long;
 mod marks;
 mod mixed;
 mod mptcp;
+mod older;
 mod oneway;
 mod requests;
 pub(crate) mod rounds;
@@ -220,6 +221,7 @@ pub fn rows() -> impl Iterator<Item = &'static Row> {
         signed::ROWS,
         forged::ROWS,
         frozen::ROWS,
+        older::ROWS,
         requests::ROWS,
         oneway::ROWS,
         marks::ROWS,

@@ -52,6 +52,27 @@ impl Rounds {
             Err(error) => Err(error.into()),
         }
     }
+
+    /// Sends rounds while `measure` looks at the port; the rounds end with their limit.
+    pub(crate) fn during(
+        &self,
+        lab: &Lab,
+        bench: &Bench<'_>,
+        measure: impl FnOnce() -> Result<f64, RowError>,
+    ) -> Result<f64, RowError> {
+        std::thread::scope(|scope| {
+            let load = scope.spawn(|| self.mbps(lab, HOSTS, bench));
+            let measured = measure();
+            load.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)).and(measured)
+        })
+    }
+}
+
+/// What the port carries during so long, in megabits per second.
+pub(super) fn carried(lab: &Lab, bench: &Bench<'_>, span: Duration) -> Result<f64, RowError> {
+    let (before, began) = (lab.testbed().port_stats()?.bytes, Instant::now());
+    bench.sleep(span)?;
+    Ok(megabits(lab.testbed().port_stats()?.bytes - before, began.elapsed()))
 }
 
 struct Incast {

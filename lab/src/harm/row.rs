@@ -173,9 +173,14 @@ impl Bench<'_> {
 
     /// A testbed with senders that serve, and its guard.
     pub(super) fn lab(&self, spec: Spec) -> Result<(Lab, Option<Guard>), RowError> {
-        let lab = Lab::new(self.fit(spec))?;
+        let lab = self.unguarded_lab(spec)?;
         let guard = self.guard(lab.testbed())?;
         Ok((lab, guard))
+    }
+
+    /// The same before the guard starts.
+    pub(super) fn unguarded_lab(&self, spec: Spec) -> Result<Lab, RowError> {
+        Ok(Lab::new(self.fit(spec))?)
     }
 
     /// Sleeps.
