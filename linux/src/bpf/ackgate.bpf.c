@@ -129,15 +129,18 @@ static __always_inline __u64 clock(void)
 	return settings.fixed_time ? fixed_clock : bpf_ktime_get_ns();
 }
 
-/* Whether nobody looks at connections. An ACK that leaves may tell of a hole, and holes wake the guard. */
-static __always_inline bool is_dormant(const struct segment *leaving)
+/* Whether nobody looks at connections. */
+static __always_inline bool is_dormant(void)
 {
-	__u64 dormant = get64(&books.dormant);
+	return get64(&books.dormant) != NOT_DORMANT;
+}
 
-	if (dormant == DORMANT && leaving && leaving->sack && !leaving->dsack &&
+/* An ACK that leaves may tell of a hole, and holes wake the guard. */
+static __always_inline void note_hole(const struct segment *leaving)
+{
+	if (leaving->sack && !leaving->dsack && get64(&books.dormant) == DORMANT &&
 	    __sync_fetch_and_add(&books.holes, 1) + 1 >= WAKING_HOLES)
 		set64(&books.dormant, NOT_DORMANT);
-	return dormant != NOT_DORMANT;
 }
 
 /* A free entry, or one that was never used; at least `settings.capacity` when there is none. */
@@ -372,14 +375,15 @@ static __always_inline int take_by_redirect(struct __sk_buff *skb, const struct 
 SEC("tc")
 int ackgate_ingress(struct __sk_buff *skb)
 {
-	__u64 now = clock();
 	struct packet packet = {};
 	struct flow *flow;
 	enum reject reject;
+	__u64 now;
 	__u32 id;
 
-	if (is_dormant(NULL))
+	if (is_dormant())
 		return TC_ACT_UNSPEC;
+	now = clock();
 	reject = parse(skb, true, &packet);
 	if (reject) {
 		count_reject(reject);
@@ -444,25 +448,28 @@ static __always_inline void observe(struct flow *flow, const struct outgoing *ou
 SEC("tc")
 int ackgate_egress(struct __sk_buff *skb)
 {
-	__u64 now = clock();
+	bool dormant = is_dormant(), copied = false;
 	struct packet packet = {};
 	struct outgoing out = {};
 	int decision, verdict = TC_ACT_UNSPEC;
 	struct flow *flow;
 	enum reject reject;
-	bool copied = false;
+	__u64 now;
 	__u32 id;
 
-	/* What the daemon has released, on its way to whoever stands behind us. */
-	if (skb->mark == PASS_MARK)
+	/* What the daemon has released, on its way to whoever stands behind us; and what tells of no hole. */
+	if (skb->mark == PASS_MARK || (dormant && usual(skb)))
 		return TC_ACT_UNSPEC;
 	reject = parse(skb, false, &packet);
 	if (reject) {
 		count_reject(reject);
 		return TC_ACT_UNSPEC;
 	}
-	if (is_dormant(&packet.segment))
+	if (dormant) {
+		note_hole(&packet.segment);
 		return TC_ACT_UNSPEC;
+	}
+	now = clock();
 	flow = find_flow(skb, &packet, false, &id);
 	if (!flow) {
 		add64(&books.untracked, 1);
@@ -517,12 +524,12 @@ static __always_inline bool note_held(struct __sk_buff *skb, const struct outgoi
 SEC("socket")
 int ackgate_wait(struct __sk_buff *skb)
 {
-	__u64 now = clock();
 	struct packet packet = {};
 	struct outgoing out = {};
 	struct flow *flow;
 	enum reject reject;
 	int decision;
+	__u64 now;
 	__u32 id;
 
 	if (skb->mark == PASS_MARK)
@@ -532,8 +539,11 @@ int ackgate_wait(struct __sk_buff *skb)
 		count_reject(reject);
 		return 0;
 	}
-	if (is_dormant(&packet.segment))
+	if (is_dormant()) {
+		note_hole(&packet.segment);
 		return 0;
+	}
+	now = clock();
 	flow = find_flow(NULL, &packet, false, &id);
 	if (!flow) {
 		add64(&books.untracked, 1);
@@ -565,7 +575,7 @@ int ackgate_window(struct __sk_buff *skb)
 	struct flow *flow;
 	__u32 *id;
 
-	if (is_dormant(NULL) || !(settings.credit || settings.bound_windows) || !daemon_lives(clock()) || parse(skb, false, &packet))
+	if (is_dormant() || !(settings.credit || settings.bound_windows) || !daemon_lives(clock()) || parse(skb, false, &packet))
 		return TC_ACT_UNSPEC;
 	id = bpf_map_lookup_elem(&flow_ids, &packet.key);
 	flow = id ? bpf_map_lookup_elem(&flows, id) : NULL;

@@ -295,25 +295,34 @@ SUBPROGRAM int parse_tcp(struct __sk_buff *skb, const struct ip *ip, bool ingres
 /*
  * What nearly every segment looks like: untagged IPv4 without options, TCP with nothing but timestamps, aligned as RFC 7323
  * appendix A has it, all headers in the linear part. It is read in place, for each call of a helper costs as much as the
- * rest. False is no verdict: `parse` looks again.
+ * rest. Its IPv4 header, behind which the others stand; NULL is no verdict.
  */
-static __always_inline bool parse_usual(struct __sk_buff *skb, bool ingress, struct packet *out)
+static __always_inline const struct ipv4 *usual(const struct __sk_buff *skb)
 {
 	const void *data = (void *)(long)skb->data, *end = (void *)(long)skb->data_end;
 	const struct ethernet *ethernet = data;
 	const struct ipv4 *ipv4 = data + sizeof(*ethernet);
 	const struct tcp *tcp = (void *)(ipv4 + 1);
 	const __be32 *timestamps = (void *)(tcp + 1);
-	struct options options = { .wscale = NO_WSCALE, .timestamps = true };
-	struct ip ip = { .tcp = sizeof(*ethernet) + sizeof(*ipv4) };
 
 	if ((void *)(timestamps + 3) > end || skb->vlan_present)
-		return false;
+		return NULL;
 	if (ethernet->type != bpf_htons(ETHERTYPE_IPV4) || ipv4->version_length != 0x45 ||
 	    ipv4->protocol != PROTOCOL_TCP || ipv4->fragment & bpf_htons(0x3fff) || tcp->offset >> 4 != 8 ||
 	    timestamps[0] != bpf_htonl(0x0101080a))
-		return false;
-	if (!ip_end(skb, sizeof(*ethernet), bpf_ntohs(ipv4->total), &ip) || ip.tcp + 32 > ip.end)
+		return NULL;
+	return ipv4;
+}
+
+static __always_inline bool parse_usual(const struct __sk_buff *skb, bool ingress, struct packet *out)
+{
+	struct ip ip = { .tcp = sizeof(struct ethernet) + sizeof(struct ipv4) };
+	struct options options = { .wscale = NO_WSCALE, .timestamps = true };
+	const struct ipv4 *ipv4 = usual(skb);
+	const struct tcp *tcp = (void *)(ipv4 + 1);
+	const __be32 *timestamps = (void *)(tcp + 1);
+
+	if (!ipv4 || !ip_end(skb, sizeof(struct ethernet), bpf_ntohs(ipv4->total), &ip) || ip.tcp + 32 > ip.end)
 		return false;
 	ip.ce = (ipv4->tos & 3) == 3;
 	options.tsval = bpf_ntohl(timestamps[1]);
