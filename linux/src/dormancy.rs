@@ -96,6 +96,8 @@ impl Dormancy {
 
 #[cfg(test)]
 mod tests {
+    use std::net::Ipv4Addr;
+
     use ackgate_control::flow::FlowKey;
     use ackgate_control::gate::{Config, State};
     use ackgate_control::segment::{Flags, Segment};
@@ -188,21 +190,29 @@ mod tests {
             Err(error @ (Error::NotPermitted(_) | Error::Unsupported { .. })) => return eprintln!("skipped: {error}"),
             Err(error) => panic!("{error}"),
         };
-        let (shared, key) = (datapath.shared(), FlowKey { local: [10; 16], remote: [20; 16], ..FlowKey::default() });
-        let segment = Segment { ack: SeqNumber(1), flags: Flags::ACK, frames: 1, header: 54, ..Segment::default() };
-        let sends = |segment: &Segment| {
-            sys::test_run(datapath.egress(), &emit(&key, segment, Direction::Egress), 0, 0).expect("the program runs");
-            datapath.flow_id(&key).is_some()
-        };
-        let reports = |dsack| Segment { sack: true, dsack, ..segment };
-        shared.books().dormant.set(LEAVING);
-        assert!((0..20).all(|_| !sends(&reports(false))), "not before everything is forgotten");
-        shared.books().dormant.set(DORMANT);
-        assert!((0..20).all(|_| !sends(&segment) && !sends(&reports(true))), "no hole");
-        let data = Segment { payload: 1000, ..segment };
-        sys::test_run(datapath.ingress(), &emit(&key, &data, Direction::Ingress), 0, 0).expect("the program runs");
-        assert_eq!((shared.gate().arrivals.get(), shared.books().untracked.get()), (0, 0));
-        assert_eq!((0..100).position(|_| sends(&reports(false))), Some(8), "the ninth is looked at");
-        assert_eq!(shared.books().dormant.get(), AWAKE);
+        let shared = datapath.shared();
+        let plain = Segment { ack: SeqNumber(1), flags: Flags::ACK, frames: 1, ..Segment::default() };
+        // What is read at a glance, and what is not.
+        let mapped = |last| Ipv4Addr::new(10, 0, 0, last).to_ipv6_mapped().octets();
+        let usual = (mapped(1), mapped(2), Segment { timestamps: Some((1, 1)), ..plain });
+        for (local, remote, segment) in [usual, ([10; 16], [20; 16], plain)] {
+            let key = FlowKey { local, remote, ..FlowKey::default() };
+            let sends = |segment: &Segment| {
+                sys::test_run(datapath.egress(), &emit(&key, segment, Direction::Egress), 0, 0)
+                    .expect("the program runs");
+                datapath.flow_id(&key).is_some()
+            };
+            let reports = |dsack| Segment { sack: true, dsack, ..segment };
+            shared.books().dormant.set(LEAVING);
+            shared.books().holes.set(0);
+            assert!((0..20).all(|_| !sends(&reports(false))), "not before everything is forgotten");
+            shared.books().dormant.set(DORMANT);
+            assert!((0..20).all(|_| !sends(&segment) && !sends(&reports(true))), "no hole");
+            let data = Segment { payload: 1000, ..segment };
+            sys::test_run(datapath.ingress(), &emit(&key, &data, Direction::Ingress), 0, 0).expect("the program runs");
+            assert_eq!((shared.gate().arrivals.get(), shared.books().untracked.get()), (0, 0));
+            assert_eq!((0..100).position(|_| sends(&reports(false))), Some(8), "the ninth is looked at");
+            assert_eq!(shared.books().dormant.get(), AWAKE);
+        }
     }
 }
