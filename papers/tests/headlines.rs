@@ -144,7 +144,7 @@ fn a_book_from_file_to_report() {
     let markdown = report::markdown(&outcomes, &Log::default(), &how);
     assert!(markdown.contains("; depends on PAC/1 (direction only) |"), "no experiment is among them: {markdown}");
     assert!(
-        markdown.contains("| PAC/1 | buffer | 96 KB | endless | PAC-H1: not reproduced; PAC-H2: direction only |"),
+        markdown.contains("| PAC/1 | buffer | 96 KB | endless | direction only: PAC-H2; not reproduced: PAC-H1 |"),
         "{markdown}"
     );
     let experiment = "  - PAC/2, senders: 4 at most instead of 64 at most: **direction only**. (a)";
