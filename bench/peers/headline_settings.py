@@ -28,7 +28,7 @@ class Run:
     paper: str
     curve: str  # "setting.series"
     x: float
-    peer: str  # "ns2" or "ns3", by what the paper ran
+    peer: str  # "ns2" or "ns3", by what the paper ran, or "surges", ns-3 with surges of short flows beside long ones
     arguments: tuple  # pairs of key and value
 
 
@@ -94,20 +94,39 @@ OWN = {
             "tcp.delayed_ack": ("delack", span), "tcp.dctcp_gain": ("gain", float),
             "dctcp.mark_above": ("k", lambda value: int(number(value))), "red.min": ("red_min", float), "red.max": ("red_max", float),
             "red.weight": ("red_weight", float), "red.max_probability": ("red_probability", float), "red.gentle": ("red_gentle", int)},
+    "surges": {"tcp.max_window": ("window", int), "tcp.delayed_ack": ("delack", span), "dctcp.mark_above": ("k", lambda value: int(number(value))),
+               "switch.buffer": ("buffer", lambda value: int(number(value))), "time_limit": ("limit_s", number),
+               "workload.epochs": ("rounds", int), "workload.start": ("start", number), "workload.interval": ("interval", number)},
 }
 # What the peers do without being told: another value cannot be run.
+# (`surges`: no long flow is ever idle, and short ones are new. What else ns-3 does not do as ns-2 is in docs/validation.md.)
 HABITS = {
     "workload.kind": "rounds", "workload.connections": "persistent", "tcp.idle_restart": False, "tcp.validate_window": False,
     "dctcp.ecn_syn": False,
 }
-OWN_HABITS = {"ns2": {"network.framing": "ip", "tcp.delayed_ack": "off", "scheme": "none", "tcp.limited_transmit_resends": True}, "ns3": {"network.framing": "ppp"}}
+OWN_HABITS = {"ns2": {"network.framing": "ip", "tcp.delayed_ack": "off", "scheme": "none", "tcp.limited_transmit_resends": True}, "ns3": {"network.framing": "ppp"},
+              "surges": {"workload.kind": "epochs", "scheme": "dctcp", "network.topology.kind": "dumbbell", "network.topology.receivers": 1,
+                         "network.framing": "ip", "tcp.idle_restart": True, "tcp.backoff_until_sample": True, "tcp.limited_transmit_resends": True}}
 SCHEMES = {"none": "newreno", "red": "red", "ecn": "ecn", "dctcp": "dctcp"}
 REQUEST = 100  # bytes, as our simulator's default
 
 
 def _arguments(peer: str, keys: dict) -> tuple:
     known, habits = BOTH | OWN[peer], HABITS | OWN_HABITS[peer]
-    keys, found = dict(keys), {}
+    keys = dict(keys)
+    found = _groups(keys) if peer == "surges" else _rounds(peer, keys)
+    for key, value in keys.items():
+        if key in known:
+            name, make = known[key]
+            found[name] = make(value)
+        elif key not in habits or habits[key] != value:
+            raise Unknown(f"no `{key} = {value}`")
+    return tuple(sorted(found.items()))
+
+
+def _rounds(peer: str, keys: dict) -> dict:
+    """Takes the workload of barrier rounds from the keys, and what a peer has no key for."""
+    found = {}
     if "workload.volume" not in keys:
         raise Unknown(f"no workload `{keys.get('workload.kind')}`")
     volume, per = number(keys.pop("workload.volume")), keys.pop("workload.per", "sender")
@@ -122,16 +141,30 @@ def _arguments(peer: str, keys: dict) -> tuple:
         found["scheme"] = SCHEMES[scheme]
         # Parameters of schemes that this curve does not run.
         for section in {"m21", "red", "dctcp"} - {"red" if scheme == "ecn" else scheme}:
-            keys = {key: value for key, value in keys.items() if not key.startswith(f"{section}.")}
+            for key in [key for key in keys if key.startswith(f"{section}.")]:
+                del keys[key]
         if "tcp.initial_ssthresh" in keys:
             found["ssthresh"] = keys.pop("tcp.initial_ssthresh") * int(keys["tcp.mss"])
-    for key, value in keys.items():
-        if key in known:
-            name, make = known[key]
-            found[name] = make(value)
-        elif key not in habits or habits[key] != value:
-            raise Unknown(f"no `{key} = {value}`")
-    return tuple(sorted(found.items()))
+    return found
+
+
+def _groups(keys: dict) -> dict:
+    """Takes the senders and their workloads from the keys: short flows to the receiver, long ones to a host beside it."""
+    def short(senders: int, workload: dict) -> str:
+        return f":{senders}:{int(number(workload['size']))}:{number(workload['mean_gap'])!r}"
+
+    own = {key: keys.pop(f"workload.{key}") for key in ("size", "mean_gap")}
+    texts = ["dctcp" + short(keys.pop("senders"), own)]
+    for group in keys.pop("background"):
+        group = dict(group)
+        cc, ecn, to, workload = (group.pop(key, None) for key in ("cc", "ecn", "to", "workload"))
+        senders = group.pop("senders")
+        tcp = {(None, None): "dctcp", ("newreno", "on"): "ecn", ("newreno", "off"): "newreno"}.get((cc, ecn))
+        same = workload and all(keys.get(f"workload.{key}", value) == value for key, value in workload.items())
+        if tcp is None or group or to != ("receiver" if workload else "beside") or (workload and not same):
+            raise Unknown(f"no such group: {group or (cc, ecn, to, workload)}")
+        texts.append(tcp + (short(senders, workload) if workload else f":{senders}"))
+    return {"groups": ",".join(texts)}
 
 
 def _changes(book: dict, reading: str, setting: str, series: str) -> list:
@@ -150,6 +183,8 @@ def runs(reading: str = "") -> tuple[list, dict]:
         book = tomllib.loads(file.read_text())
         for name, setting in book.get("setting", {}).items():
             peer = {"ns-2": "ns2", "ns-3": "ns3"}.get(setting.get("hosts"))
+            if peer and setting["scenario"].get("workload", {}).get("kind") == "epochs":
+                peer = "surges"  # Debian's ns-2 has no DCTCP
             for series in setting["curves"]:
                 curve = f"{name}.{series['name']}"
                 changes = _changes(book, reading, name, series["name"])

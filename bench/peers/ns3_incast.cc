@@ -13,30 +13,23 @@
 //    jitter. Needs persistent=1.
 //  * persistent=1 opens all connections before the first round and keeps them; persistent=0 opens new ones each round.
 //
-// What is set against ns-3's habits, so that all simulators run the same protocol:
-//  * Timestamps are off: with them a segment of 1460 bytes makes an IP packet of 1512, which a link of MTU 1500 splits.
-//  * SACK and Limited Transmit are off, and recovery is the classic one: the defaults are SACK and PRR.
+// TCP is set as ns3_tcp.h says. Beside that:
 //  * The address helper puts an FqCoDel queue discipline on each device: removed, else the port is not drop-tail.
-//  * A connection is given up after six timeouts in a row by default, and its round would never end: not here.
-//  * Each segment is acknowledged (DelAckCount 1) unless delack says otherwise; the minimum RTO is 200 ms instead of 1 s, the clock's granularity 1 ms as it comes.
 //  * Frames are PPP: MSS + 40 + 2 bytes, without Ethernet's preamble and gap. The packet being sent is not in the queue.
-//  * TcpDctcp of 3.37 lets the window shrink below one segment, after which nothing can be sent and all stand still:
-//    DctcpWithFloor keeps two segments, as Linux does.
 //  * DCTCP marks in a queue discipline (RED with both thresholds at k, neither averaging nor "gentle") above a device
 //    queue of one packet: that one and the one on the wire are not counted. An arriving packet is marked when it finds
 //    k or more in the discipline, k + 2 or more in all. RED sits there, too, in its own spacing of drops (Wait).
+
+#include "ns3_tcp.h"
 
 #include "ns3/core-module.h"
 #include "ns3/internet-module.h"
 #include "ns3/network-module.h"
 #include "ns3/point-to-point-module.h"
-#include "ns3/tcp-dctcp.h"
 #include "ns3/traffic-control-module.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
-#include <fstream>
 #include <iostream>
 #include <memory>
 #include <string>
@@ -47,61 +40,29 @@ using namespace ns3;
 namespace
 {
 
-/// DCTCP that never asks for less than two segments.
-class DctcpWithFloor : public TcpDctcp
-{
-  public:
-    static TypeId GetTypeId()
-    {
-        static TypeId tid = TypeId("ackgate::DctcpWithFloor")
-                                .SetParent<TcpDctcp>()
-                                .AddConstructor<DctcpWithFloor>();
-        return tid;
-    }
-
-    uint32_t GetSsThresh(Ptr<const TcpSocketState> tcb, uint32_t bytesInFlight) override
-    {
-        return std::max(TcpDctcp::GetSsThresh(tcb, bytesInFlight), 2 * tcb->m_segmentSize);
-    }
-
-    Ptr<TcpCongestionOps> Fork() override
-    {
-        return CopyObject<DctcpWithFloor>(this);
-    }
-};
-
-NS_OBJECT_ENSURE_REGISTERED(DctcpWithFloor);
-
-/// What the command line settles.
-struct Settings
+/// What the command line settles beside TCP.
+struct Settings : Tcp
 {
     double rate{1e9};        // bit/s
     double rtt{120e-6};      // s, propagation only
     uint32_t buffer{96000};  // bytes
-    uint32_t mss{1460};      // bytes
     uint32_t senders{8};
     uint64_t bytes{64000};   // per sender and round
     uint64_t block{0};       // per round over all senders; 0: `bytes` rules
     uint32_t rounds{20};
     double jitter{20e-6};    // s
     uint32_t seed{1};
-    double rtomin{0.2};      // s
-    double rtoinit{1.0};     // s
-    uint32_t iw{2};          // segments
     uint32_t k{20};          // packets, dctcp only
-    double gain{0.0625};     // dctcp only
     double redMin{15};       // packets; red and ecn only, as what follows
     double redMax{25};
     double redWeight{0.002};
     double redProbability{0.1};
     bool redGentle{false};
-    double delack{0};        // s; 0: each segment is acknowledged, else each second one
     uint32_t ssthresh{0};    // bytes; 0: unlimited
     uint32_t rwnd{0};        // bytes, without window scaling; 0: unlimited
     uint32_t nic{0};         // bytes of a sender's own queue; 0: unlimited
     uint32_t request{0};     // bytes; 0: none
     bool persistent{true};
-    bool limitedTransmit{false};
     std::string scheme{"newreno"};
     double limit{40000};     // s of simulated time
     double wallLimit{600};   // s of real time
@@ -204,13 +165,9 @@ class Sender
         }
     }
 
-    /// A timeout doubles the timer. A measurement cannot double it exactly while the floor holds it.
     void RtoChanged(Time before, Time after)
     {
-        if (after == before + before && before.IsStrictlyPositive())
-        {
-            ++m_timeouts;
-        }
+        m_timeouts += IsTimeout(before, after);
     }
 
     Ptr<Node> m_node;
@@ -245,12 +202,8 @@ class Incast
             Simulator::Schedule(Seconds(0.001 + i * 1e-5), &Sender::Open, m_senders[i].get());
         }
         Simulator::Schedule(Seconds(0.5), &Incast::StartRound, this);
-        Simulator::Schedule(MilliSeconds(100), &Incast::WatchClock, this);
         Simulator::Stop(Seconds(m_set.limit));
-        m_wallStart = std::chrono::steady_clock::now();
-        Simulator::Run();
-        std::chrono::duration<double> wall = std::chrono::steady_clock::now() - m_wallStart;
-        Report(wall.count());
+        Report(RunFor(m_set.wallLimit, "ns3_incast"));
         Simulator::Destroy();
     }
 
@@ -439,34 +392,6 @@ class Incast
         }
     }
 
-    void WatchClock()
-    {
-        std::chrono::duration<double> wall = std::chrono::steady_clock::now() - m_wallStart;
-        if (wall.count() > m_set.wallLimit)
-        {
-            std::cerr << "ns3_incast: stopped after " << wall.count()
-                      << " s of real time; figures cover the finished rounds\n";
-            Simulator::Stop();
-            return;
-        }
-        Simulator::Schedule(MilliSeconds(100), &Incast::WatchClock, this);
-    }
-
-    static long PeakKib()
-    {
-        std::ifstream status("/proc/self/status");
-        std::string word;
-        long kib = 0;
-        while (status >> word)
-        {
-            if (word == "VmHWM:")
-            {
-                status >> kib;
-            }
-        }
-        return kib;
-    }
-
     void Report(double wall)
     {
         auto finished = uint64_t(m_roundMs.size());
@@ -506,7 +431,6 @@ class Incast
     Ptr<Socket> m_listener;
     std::vector<std::unique_ptr<Sender>> m_senders;
     std::vector<Ptr<Socket>> m_clients; // the client's ends, when it asks
-    std::chrono::steady_clock::time_point m_wallStart;
     uint32_t m_round{0};
     uint64_t m_missing{0};
     Time m_started;
@@ -518,49 +442,22 @@ class Incast
     uint64_t m_drops{0};
 };
 
-/// Everything about TCP that the scenario settles, as attribute defaults.
+/// What the scheme settles beside the other attributes of TCP.
 void
-SetTcp(const Settings& set)
+SetScheme(const Settings& set)
 {
-    Config::SetDefault("ns3::TcpSocket::SegmentSize", UintegerValue(set.mss));
-    Config::SetDefault("ns3::TcpSocket::InitialCwnd", UintegerValue(set.iw));
-    Config::SetDefault("ns3::TcpSocket::DelAckCount", UintegerValue(set.delack > 0 ? 2 : 1));
-    if (set.delack > 0)
-    {
-        Config::SetDefault("ns3::TcpSocket::DelAckTimeout", TimeValue(Seconds(set.delack)));
-    }
-    if (set.ssthresh > 0)
-    {
-        Config::SetDefault("ns3::TcpSocket::InitialSlowStartThreshold", UintegerValue(set.ssthresh));
-    }
+    bool dctcp = set.scheme == "dctcp";
+    auto type = dctcp ? DctcpWithFloor::GetTypeId() : TcpNewReno::GetTypeId();
+    Config::SetDefault("ns3::TcpL4Protocol::SocketType", TypeIdValue(type));
+    Config::SetDefault("ns3::TcpSocketBase::UseEcn", StringValue(dctcp || set.scheme == "ecn" ? "On" : "Off"));
     if (set.rwnd > 0)
     {
         Config::SetDefault("ns3::TcpSocketBase::WindowScaling", BooleanValue(false));
         Config::SetDefault("ns3::TcpSocketBase::MaxWindowSize", UintegerValue(set.rwnd));
     }
-    Config::SetDefault("ns3::TcpSocket::SndBufSize", UintegerValue(1 << 24));
-    Config::SetDefault("ns3::TcpSocket::RcvBufSize", UintegerValue(1 << 24));
-    Config::SetDefault("ns3::TcpSocket::DataRetries", UintegerValue(1000000));
-    Config::SetDefault("ns3::TcpSocket::ConnTimeout", TimeValue(Seconds(set.rtoinit)));
-    Config::SetDefault("ns3::TcpSocketBase::MinRto", TimeValue(Seconds(set.rtomin)));
-    Config::SetDefault("ns3::TcpSocketBase::Sack", BooleanValue(false));
-    Config::SetDefault("ns3::TcpSocketBase::Timestamp", BooleanValue(false));
-    Config::SetDefault("ns3::TcpSocketBase::LimitedTransmit", BooleanValue(set.limitedTransmit));
-    Config::SetDefault("ns3::RttEstimator::InitialEstimation", TimeValue(Seconds(set.rtoinit)));
-    Config::SetDefault("ns3::TcpL4Protocol::RecoveryType",
-                       TypeIdValue(TcpClassicRecovery::GetTypeId()));
-    if (set.scheme == "dctcp")
+    if (set.ssthresh > 0)
     {
-        Config::SetDefault("ns3::TcpL4Protocol::SocketType",
-                           TypeIdValue(DctcpWithFloor::GetTypeId()));
-        Config::SetDefault("ns3::TcpDctcp::DctcpShiftG", DoubleValue(set.gain));
-        Config::SetDefault("ns3::TcpSocketBase::UseEcn", StringValue("On"));
-    }
-    else
-    {
-        Config::SetDefault("ns3::TcpL4Protocol::SocketType",
-                           TypeIdValue(TcpNewReno::GetTypeId()));
-        Config::SetDefault("ns3::TcpSocketBase::UseEcn", StringValue(set.scheme == "ecn" ? "On" : "Off"));
+        Config::SetDefault("ns3::TcpSocket::InitialSlowStartThreshold", UintegerValue(set.ssthresh));
     }
 }
 
@@ -574,30 +471,24 @@ main(int argc, char* argv[])
     cmd.AddValue("rate", "rate of every link, bit/s", set.rate);
     cmd.AddValue("rtt", "round trip of propagation, s", set.rtt);
     cmd.AddValue("buffer", "buffer of the switch port, bytes", set.buffer);
-    cmd.AddValue("mss", "segment size, bytes", set.mss);
+    set.Describe(cmd);
     cmd.AddValue("senders", "number of senders", set.senders);
     cmd.AddValue("bytes", "bytes per sender and round", set.bytes);
     cmd.AddValue("block", "bytes per round over all senders; 0: see bytes", set.block);
     cmd.AddValue("rounds", "barrier rounds", set.rounds);
     cmd.AddValue("jitter", "start jitter, uniform from 0 to this, s", set.jitter);
     cmd.AddValue("seed", "seed", set.seed);
-    cmd.AddValue("rtomin", "floor of the RTO, s", set.rtomin);
-    cmd.AddValue("rtoinit", "RTO before the first measurement, s", set.rtoinit);
-    cmd.AddValue("iw", "initial window, segments", set.iw);
     cmd.AddValue("k", "marking threshold, packets (dctcp)", set.k);
-    cmd.AddValue("gain", "weight of a new share of marks (dctcp)", set.gain);
     cmd.AddValue("red_min", "lower threshold, packets (red, ecn)", set.redMin);
     cmd.AddValue("red_max", "upper threshold, packets (red, ecn)", set.redMax);
     cmd.AddValue("red_weight", "weight of a new queue length (red, ecn)", set.redWeight);
     cmd.AddValue("red_probability", "probability at the upper threshold (red, ecn)", set.redProbability);
     cmd.AddValue("red_gentle", "rise to 1 above the upper threshold instead of a jump (red, ecn)", set.redGentle);
-    cmd.AddValue("delack", "longest time that an ACK waits for a second segment, s; 0: none waits", set.delack);
     cmd.AddValue("ssthresh", "initial slow-start threshold, bytes; 0: unlimited", set.ssthresh);
     cmd.AddValue("rwnd", "receive window without scaling, bytes; 0: unlimited", set.rwnd);
     cmd.AddValue("nic", "a sender's own queue, bytes; 0: unlimited", set.nic);
     cmd.AddValue("request", "bytes of the client's request to each sender; 0: none", set.request);
     cmd.AddValue("persistent", "keep the connections over the rounds", set.persistent);
-    cmd.AddValue("limited_transmit", "RFC 3042", set.limitedTransmit);
     cmd.AddValue("scheme", "newreno, dctcp, red or ecn", set.scheme);
     cmd.AddValue("limit_s", "longest simulated time, s", set.limit);
     cmd.AddValue("wall_limit_s", "longest real time, s", set.wallLimit);
@@ -614,7 +505,8 @@ main(int argc, char* argv[])
     }
     RngSeedManager::SetSeed(1);
     RngSeedManager::SetRun(set.seed);
-    SetTcp(set);
+    set.SetDefaults();
+    SetScheme(set);
     Incast(set).Run();
     return 0;
 }

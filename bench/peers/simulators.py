@@ -18,10 +18,13 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 OUT = ROOT / "out" / "peers"
 NS3 = OUT / "ns3_incast"
+NS3_SURGES = OUT / "ns3_surges"
+# The files of each peer's program: a row stands until one of them changes.
+SOURCES = {"ns2": ("ns2_incast.tcl",), "ns3": ("ns3_incast.cc", "ns3_tcp.h"), "surges": ("ns3_surges.cc", "ns3_tcp.h")}
 ACKGATE = Path(os.environ.get("ACKGATE", ROOT / "target" / "release" / "ackgate"))
 
 # No run may take longer than this, in seconds of real time.
-WALL_LIMIT = 900
+WALL_LIMIT = 3600
 
 
 class Failed(Exception):
@@ -50,9 +53,14 @@ class Simulator:
         """Changes when a row of this simulator has to be made anew."""
         if self.kind == "ackgate":
             return hashlib.sha256(ACKGATE.read_bytes()).hexdigest()[:16]
-        source = HERE / ("ns2_incast.tcl" if self.kind == "ns2" else "ns3_incast.cc")
-        lines = [line for line in source.read_text().splitlines() if not line.lstrip().startswith(("#", "//"))]
-        return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
+        return version(self.kind)
+
+
+def version(kind: str) -> str:
+    """Changes whenever a peer's program does, beyond its comments."""
+    text = "\n".join((HERE / name).read_text() for name in SOURCES[kind])
+    lines = [line for line in text.splitlines() if not line.lstrip().startswith(("#", "//"))]
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
 
 
 ALL = (

@@ -13,14 +13,15 @@ import headline_settings
 import simulators
 
 ROWS = simulators.OUT / "witness.jsonl"
-NAMES = {"ns2": "ns-2 2.35", "ns3": "ns-3.37"}
+NAMES = {"ns2": "ns-2 2.35", "ns3": "ns-3.37", "surges": "ns-3.37"}
+PROGRAMS = {"ns3": simulators.NS3, "surges": simulators.NS3_SURGES}
 LEFT_OUT = ("seed", "wall_s", "process_s", "peak_kib", "events", "simulator", "scheme")
 
 
 def _command(run: headline_settings.Run, seed: int) -> list[str]:
     if run.peer == "ns2":
         return ["ns", str(simulators.HERE / "ns2_incast.tcl"), *(f"{key}={value}" for key, value in run.arguments), f"seed={seed}"]
-    return [str(simulators.NS3), *(f"--{key}={value}" for key, value in run.arguments), f"--seed={seed}",
+    return [str(PROGRAMS[run.peer]), *(f"--{key}={value}" for key, value in run.arguments), f"--seed={seed}",
             f"--wall_limit_s={simulators.WALL_LIMIT}"]
 
 
@@ -40,6 +41,8 @@ def _values(row: dict, arguments: dict) -> dict:
     if row["rounds"] < arguments["rounds"]:
         raise simulators.Failed(f"only {row['rounds']} of {arguments['rounds']} rounds were done")
     figures = {name: float(value) for name, value in row.items() if name not in LEFT_OUT}
+    if "sim_s" not in row:
+        return figures  # of surges
     figures["round_ms_mean"] = row["sim_s"] * 1e3 / row["rounds"]
     return figures | _throughput(figures, arguments)
 
@@ -67,7 +70,7 @@ def collect(curves: list[str], xs: list[float], reading: str, seeds: int, prefix
         if curve not in known:
             why = refused.get(tuple(curve.split(":", 1)), "there is no such curve")
             sys.exit(f"bench/peers/run witness: {curve}: {why}; there are: {', '.join(known)}")
-    versions = {kind: next(one.version() for one in simulators.ALL if one.kind == kind) for kind in NAMES}
+    versions = {kind: simulators.version(kind) for kind in NAMES}
     rows = _load()
     have = {(row["witness"], row["paper"], row["curve"], row["x"], row["seed"], row["setting"]) for row in rows}
     # Curves share points.

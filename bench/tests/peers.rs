@@ -87,3 +87,39 @@ fn a_report_needs_a_row_for_every_cell() {
     let speed = |text: &str| part(text, "<!-- speed", "<!-- end of speed");
     assert_eq!(speed(&after), speed(&before));
 }
+
+/// Prints the arguments of some points of HWatch's headlines, and why another curve is refused.
+const SURGES: &str = r#"
+import sys
+sys.path.insert(0, "bench/peers")
+sys.dont_write_bytecode = True
+if sys.version_info < (3, 11):
+    sys.exit("old")
+import headline_settings
+found, refused = headline_settings.runs()
+for run in found:
+    if (run.curve, run.x) in (("windows.dctcp", 5), ("mixed.mix", 10)):
+        print(run.peer, run.curve, *(f"{key}={value}" for key, value in run.arguments))
+print("refused:", refused["hwatch", "sources.hwatch"])
+"#;
+
+#[test]
+fn surges_of_several_kinds_of_tcp_are_passed_on_to_ns3_as_the_setting_has_them() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let Some(output) = python(&root, &["-c", SURGES]) else { return };
+    if String::from_utf8_lossy(&output.stderr).trim() == "old" {
+        eprintln!("SKIPPED: bench/peers needs Python 3.11");
+        return;
+    }
+    let told = String::from_utf8_lossy(&output.stdout);
+    let network = "buffer=250 delack=0.0";
+    let rest = "k=50 limit_s=3.5 limited_transmit=1 mss=1460 rate=10000000000.0 rounds=6 rtoinit=3.0 rtomin=0.2 rtt=0.0001 start=0.5 window=1000";
+    let groups = "dctcp:14:29200:1.2e-06,dctcp:2,ecn:2,newreno:1,ecn:13:29200:3.6e-06,newreno:13:29200:3.6e-06";
+    for line in [
+        format!("surges windows.dctcp {network} groups=dctcp:40:29200:1.2e-06,dctcp:5 interval=0.5 iw=5 {rest}"),
+        format!("surges mixed.mix {network} groups={groups} interval=0.5 iw=10 {rest}"),
+        "refused: surges: no `scheme = hwatch`".to_owned(),
+    ] {
+        assert!(told.lines().any(|one| one == line), "no {line}\nin {told}{}", String::from_utf8_lossy(&output.stderr));
+    }
+}
