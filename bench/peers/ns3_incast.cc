@@ -22,10 +22,7 @@
 
 #include "ns3_tcp.h"
 
-#include "ns3/core-module.h"
-#include "ns3/internet-module.h"
 #include "ns3/network-module.h"
-#include "ns3/point-to-point-module.h"
 #include "ns3/traffic-control-module.h"
 
 #include <algorithm>
@@ -34,8 +31,6 @@
 #include <memory>
 #include <string>
 #include <vector>
-
-using namespace ns3;
 
 namespace
 {
@@ -77,7 +72,7 @@ struct Settings : Tcp
 };
 
 /// One sender's application: writes what was asked for into its socket.
-class Sender
+class Sender : public Source
 {
   public:
     Sender(Ptr<Node> node, InetSocketAddress client, const Settings& settings, Ptr<UniformRandomVariable> jitter)
@@ -91,16 +86,10 @@ class Sender
 
     void Open()
     {
-        m_connected = false;
         m_owed = 0;
-        m_socket = Socket::CreateSocket(m_node, TcpSocketFactory::GetTypeId());
-        m_socket->Bind();
-        m_socket->SetConnectCallback(MakeCallback(&Sender::Connected, this),
-                                     MakeNullCallback<void, Ptr<Socket>>());
-        m_socket->SetSendCallback(MakeCallback(&Sender::SpaceFree, this));
-        m_socket->SetRecvCallback(MakeCallback(&Sender::Asked, this));
-        m_socket->TraceConnectWithoutContext("RTO", MakeCallback(&Sender::RtoChanged, this));
-        m_socket->Connect(m_client);
+        auto socket = Socket::CreateSocket(m_node, TcpSocketFactory::GetTypeId());
+        socket->SetRecvCallback(MakeCallback(&Sender::Asked, this));
+        ConnectTo(socket, m_client);
     }
 
     void Close()
@@ -119,15 +108,7 @@ class Sender
         return m_connected;
     }
 
-    uint64_t m_timeouts{0};
-
   private:
-    void Connected(Ptr<Socket>)
-    {
-        m_connected = true;
-        Push();
-    }
-
     /// A request has come whole: its answer begins after the jitter.
     void Asked(Ptr<Socket> socket)
     {
@@ -142,43 +123,12 @@ class Sender
         }
     }
 
-    void SpaceFree(Ptr<Socket>, uint32_t)
-    {
-        Push();
-    }
-
-    void Push()
-    {
-        while (m_connected && m_owed > 0)
-        {
-            auto chunk = std::min<uint64_t>(m_owed, m_socket->GetTxAvailable());
-            if (chunk == 0)
-            {
-                return;
-            }
-            int sent = m_socket->Send(Create<Packet>(chunk));
-            if (sent <= 0)
-            {
-                return;
-            }
-            m_owed -= sent;
-        }
-    }
-
-    void RtoChanged(Time before, Time after)
-    {
-        m_timeouts += IsTimeout(before, after);
-    }
-
     Ptr<Node> m_node;
     InetSocketAddress m_client;
-    Ptr<Socket> m_socket;
     uint32_t m_request;
     uint64_t m_share;
     Ptr<UniformRandomVariable> m_jitter;
     uint32_t m_asked{0};
-    uint64_t m_owed{0};
-    bool m_connected{false};
 };
 
 /// The run: barrier rounds over the senders, and what is counted.
@@ -210,10 +160,7 @@ class Incast
   private:
     void Build()
     {
-        PointToPointHelper link;
-        link.SetDeviceAttribute("DataRate", DataRateValue(DataRate(uint64_t(m_set.rate))));
-        link.SetChannelAttribute("Delay", TimeValue(Seconds(m_set.rtt / 4)));
-        link.SetQueue("ns3::DropTailQueue<Packet>", "MaxSize", StringValue("1000000p"));
+        PointToPointHelper link = Links(m_set.rate, m_set.rtt / 4);
 
         NodeContainer client(1);
         NodeContainer hub(1);

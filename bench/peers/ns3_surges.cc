@@ -19,7 +19,6 @@
 #include "ns3_tcp.h"
 
 #include "ns3/network-module.h"
-#include "ns3/point-to-point-module.h"
 #include "ns3/traffic-control-module.h"
 
 #include <cstdio>
@@ -163,74 +162,35 @@ struct Settings : Tcp
 };
 
 /// A connection and what it carries.
-class Flow : public SimpleRefCount<Flow>
+class Flow : public SimpleRefCount<Flow>, public Source
 {
   public:
     Flow(uint32_t group, uint32_t sender, uint32_t round, uint64_t bytes)
         : m_group(group),
           m_sender(sender),
           m_round(round),
-          m_left(bytes),
-          m_owed(bytes)
+          m_left(bytes)
     {
+        m_owed = bytes;
+        m_closes = true;
     }
 
     void Connect(Ptr<Socket> socket, InetSocketAddress to)
     {
         m_started = Simulator::Now();
-        m_socket = socket;
-        m_socket->Bind();
-        m_socket->SetConnectCallback(MakeCallback(&Flow::Connected, this), MakeNullCallback<void, Ptr<Socket>>());
-        m_socket->SetSendCallback(MakeCallback(&Flow::SpaceFree, this));
-        m_socket->TraceConnectWithoutContext("RTO", MakeCallback(&Flow::RtoChanged, this));
-        m_socket->Connect(to);
+        ConnectTo(socket, to);
+    }
+
+    void GetSockName(Address& name) const
+    {
+        m_socket->GetSockName(name);
     }
 
     const uint32_t m_group;
     const uint32_t m_sender;
     const uint32_t m_round;
     uint64_t m_left; // bytes that the receiver has not got
-    uint64_t m_timeouts{0};
     Time m_started;
-    Ptr<Socket> m_socket;
-
-  private:
-    void Connected(Ptr<Socket>)
-    {
-        m_connected = true;
-        Push();
-    }
-
-    void SpaceFree(Ptr<Socket>, uint32_t)
-    {
-        Push();
-    }
-
-    void Push()
-    {
-        while (m_connected && m_owed > 0)
-        {
-            auto chunk = std::min<uint64_t>(m_owed, m_socket->GetTxAvailable());
-            int sent = chunk > 0 ? m_socket->Send(Create<Packet>(chunk)) : 0;
-            if (sent <= 0)
-            {
-                return;
-            }
-            m_owed -= sent;
-            if (m_owed == 0)
-            {
-                m_socket->Close();
-            }
-        }
-    }
-
-    void RtoChanged(Time before, Time after)
-    {
-        m_timeouts += IsTimeout(before, after);
-    }
-
-    uint64_t m_owed;
-    bool m_connected{false};
 };
 
 /// The run, and what is counted.
@@ -290,10 +250,7 @@ class Surges
 
     void Build()
     {
-        PointToPointHelper link;
-        link.SetDeviceAttribute("DataRate", DataRateValue(DataRate(uint64_t(m_set.rate))));
-        link.SetChannelAttribute("Delay", TimeValue(Seconds(m_set.rtt / 6)));
-        link.SetQueue("ns3::DropTailQueue<Packet>", "MaxSize", StringValue("1000000p"));
+        PointToPointHelper link = Links(m_set.rate, m_set.rtt / 6);
         NodeContainer switches(2);
         InternetStackHelper stack;
         stack.Install(switches);
@@ -379,7 +336,7 @@ class Surges
         auto flow = Create<Flow>(group, sender, round, of.bytes ? of.bytes : std::numeric_limits<uint64_t>::max());
         flow->Connect(of.Open(m_senders[group][sender]), m_to[group]);
         Address name;
-        flow->m_socket->GetSockName(name);
+        flow->GetSockName(name);
         // The socket is bound to any address: its port alone, and the sender's node.
         auto port = InetSocketAddress::ConvertFrom(name).GetPort();
         auto own = m_senders[group][sender]->GetObject<Ipv4>()->GetAddress(1, 0).GetLocal();

@@ -13,6 +13,7 @@
 
 #include "ns3/core-module.h"
 #include "ns3/internet-module.h"
+#include "ns3/point-to-point-module.h"
 #include "ns3/tcp-dctcp.h"
 
 #include <algorithm>
@@ -97,11 +98,75 @@ struct Tcp
     }
 };
 
-/// A timeout doubles the timer. A measurement cannot double it exactly while the floor holds it.
-bool
-IsTimeout(Time before, Time after)
+/// A connection's sending end: writes what it owes as fast as the socket takes it, and counts timeouts.
+class Source
 {
-    return after == before + before && before.IsStrictlyPositive();
+  public:
+    uint64_t m_timeouts{0};
+
+  protected:
+    void ConnectTo(Ptr<Socket> socket, const InetSocketAddress& to)
+    {
+        m_socket = socket;
+        m_connected = false;
+        m_socket->Bind();
+        m_socket->SetConnectCallback(MakeCallback(&Source::Connected, this), MakeNullCallback<void, Ptr<Socket>>());
+        m_socket->SetSendCallback(MakeCallback(&Source::SpaceFree, this));
+        m_socket->TraceConnectWithoutContext("RTO", MakeCallback(&Source::RtoChanged, this));
+        m_socket->Connect(to);
+    }
+
+    void Push()
+    {
+        while (m_connected && m_owed > 0)
+        {
+            auto chunk = std::min<uint64_t>(m_owed, m_socket->GetTxAvailable());
+            int sent = chunk > 0 ? m_socket->Send(Create<Packet>(chunk)) : 0;
+            if (sent <= 0)
+            {
+                return;
+            }
+            m_owed -= sent;
+            if (m_owed == 0 && m_closes)
+            {
+                m_socket->Close();
+            }
+        }
+    }
+
+    Ptr<Socket> m_socket;
+    uint64_t m_owed{0};
+    bool m_connected{false};
+    bool m_closes{false}; // after the last byte
+
+  private:
+    void Connected(Ptr<Socket>)
+    {
+        m_connected = true;
+        Push();
+    }
+
+    void SpaceFree(Ptr<Socket>, uint32_t)
+    {
+        Push();
+    }
+
+    /// A timeout doubles the timer. A measurement cannot double it exactly while the floor holds it.
+    void RtoChanged(Time before, Time after)
+    {
+        m_timeouts += after == before + before && before.IsStrictlyPositive();
+    }
+};
+
+/// Links of one rate and delay, whose queues are as good as endless until they are given a bound.
+PointToPointHelper
+Links(double rate, double delay)
+{
+    PointToPointHelper link;
+    link.SetDeviceAttribute("DataRate", DataRateValue(DataRate(uint64_t(rate))));
+    link.SetChannelAttribute("Delay", TimeValue(Seconds(delay)));
+    link.SetQueue("ns3::DropTailQueue<Packet>", "MaxSize", StringValue("1000000p"));
+    return link;
 }
 
 /// Stops the simulation when it has taken so long in real time.
