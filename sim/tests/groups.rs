@@ -1,14 +1,11 @@
 //! Senders in groups: paths and TCP of their own, a part in the main workload or a workload of their own, and figures for
 //! each.
 
-use ackgate_sim::observer::Nobody;
-use ackgate_sim::report::{GroupReport, Report};
-use ackgate_sim::scenario::Document;
+mod common;
 
-fn report(text: &str) -> Report {
-    let scenario = Document::parse("test", text).and_then(|document| document.scenario()).expect(text);
-    ackgate_sim::run(&scenario, &mut Nobody).expect("packets add up")
-}
+use ackgate_sim::report::{GroupReport, Report};
+
+use common::report;
 
 fn of<'a>(report: &'a Report, name: &str) -> &'a GroupReport {
     report.groups.iter().find(|group| group.name == name).unwrap_or_else(|| panic!("no {name}: {report:?}"))

@@ -1,13 +1,12 @@
 //! Hosts' limits: bursts, what they cost, and what waits in a host.
 
+mod common;
+
 use ackgate_sim::observer::Nobody;
 use ackgate_sim::report::Report;
-use ackgate_sim::scenario::{Assignment, Document, Scenario};
+use ackgate_sim::scenario::{Assignment, Scenario};
 
-fn report(text: &str) -> Report {
-    let scenario = Document::parse("test", text).and_then(|document| document.scenario()).expect(text);
-    ackgate_sim::run(&scenario, &mut Nobody).expect("packets add up")
-}
+use common::report;
 
 #[test]
 fn small_windows_cost_what_large_bursts_save() {

@@ -1,15 +1,12 @@
 //! Every scheme as a table, goodput by senders, so that a change of behaviour shows in a review; and what each scheme's
 //! paper says of it, as far as a short run can tell.
 
-use ackgate_sim::observer::Nobody;
-use ackgate_sim::report::Report;
-use ackgate_sim::run;
-use ackgate_sim::scenario::{Document, Scenario, Scheme};
+mod common;
 
-fn report(text: &str) -> Report {
-    let scenario: Scenario = Document::parse("test", text).and_then(|document| document.scenario()).expect(text);
-    run(&scenario, &mut Nobody).expect("packets add up")
-}
+use ackgate_sim::report::Report;
+use ackgate_sim::scenario::Scheme;
+
+use common::report;
 
 /// PAC §V-E, Table II, 1 Gb/s: 96 KB of buffer, RTT 120 us; 64 KB from each sender on a new connection each round.
 const PAC_NS2: &str = r#"
@@ -310,189 +307,6 @@ fn a_list_that_only_grows_slows_new_connections_down() {
     assert!(growing.goodput_mbps < 0.9 * expiring.goodput_mbps, "{}", growing.goodput_mbps);
 }
 
-/// Senders over paths that hold more than the port's buffer.
-fn far(scheme: &str, rtt: &str, senders: u32, rounds: u32) -> Report {
-    offered("4MB", scheme, rtt, senders, rounds)
-}
-
-/// The same where the receiver's TCP offers such windows.
-fn offered(window: &str, scheme: &str, rtt: &str, senders: u32, rounds: u32) -> Report {
-    let scenario = format!(
-        r#"
-rounds = {rounds}
-time_limit = "120s"
-network.rtt = "{rtt}"
-tcp = {{ cc = "cubic", sack = true, timestamps = true, initial_window = 10, rwnd = "{window}" }}
-workload = {{ kind = "rounds", volume = "64KB", connections = "persistent", direction = "pull" }}
-"#
-    );
-    incast(&scenario, scheme, senders)
-}
-
-#[test]
-fn exact_credit_carries_many_senders_over_paths_that_hold_more_than_the_port() {
-    for (rtt, senders, least) in [("1ms", 100, 800.0), ("1ms", 400, 800.0), ("3ms", 32, 500.0), ("3ms", 64, 600.0)] {
-        let [alone, guarded] = ["none", "credit"].map(|scheme| far(scheme, rtt, senders, 3));
-        assert!(alone.goodput_mbps < 200.0, "{senders}: {} Mb/s", alone.goodput_mbps);
-        let seen = guarded.goodput_mbps;
-        assert!(guarded.rto_timeouts == 0 && seen > least, "{senders} at {rtt}: {seen} Mb/s");
-    }
-}
-
-#[test]
-fn exact_credit_is_never_worse_than_nothing_for_a_few_senders_far_away() {
-    for (rtt, senders) in [("3ms", 4), ("3ms", 8), ("8ms", 8), ("8ms", 16), ("20ms", 8)] {
-        let alone = far("none", rtt, senders, 3);
-        for scheme in ["credit", "credit\"\npac.auto = true # \""] {
-            let guarded = far(scheme, rtt, senders, 3);
-            let (seen, least) = (guarded.goodput_mbps, alone.goodput_mbps);
-            assert!(guarded.rto_timeouts == 0 && seen > least, "{scheme}, {senders} at {rtt}: {seen} of {least} Mb/s");
-        }
-    }
-}
-
-#[test]
-fn a_few_senders_far_away_do_not_wait_for_each_other() {
-    // What kept windows would allow is up to twenty times what is asked for.
-    for (rtt, senders) in [("3ms", 2), ("20ms", 2), ("20ms", 4)] {
-        let alone = far("none", rtt, senders, 60).goodput_mbps;
-        for scheme in ["credit", "credit\"\npac.auto = true # \""] {
-            let seen = far(scheme, rtt, senders, 60).goodput_mbps;
-            assert!(seen > 0.96 * alone, "{scheme}, {senders} at {rtt}: {seen} of {alone} Mb/s");
-        }
-    }
-    // Four of these have no room beside each other without a guard.
-    let seen = far("credit\"\npac.auto = true # \"", "500us", 4, 60).goodput_mbps;
-    assert!(seen > 650.0, "{seen} Mb/s");
-}
-
-#[test]
-fn windows_that_fit_the_port_one_by_one_do_not_overflow_it_together() {
-    // Whoever is asked first is alone for a moment: granted all that TCP offers, it would keep that when the others follow.
-    for window in ["64KB", "96KB"] {
-        for (rtt, senders) in [("500us", 4), ("500us", 8), ("1ms", 4), ("1ms", 16)] {
-            for scheme in ["credit", "credit\"\npac.auto = true # \""] {
-                let report = offered(window, scheme, rtt, senders, 60);
-                assert_eq!((report.rto_timeouts, report.drops), (0, 0), "{window}, {scheme}, {senders} at {rtt}");
-            }
-        }
-    }
-}
-
-#[test]
-fn servers_that_think_leave_no_link_idle_while_others_wait() {
-    let loops = include_str!("../../scenarios/closed-loops.toml");
-    for rate in [100, 500] {
-        for auto in [false, true] {
-            let scheme = format!("credit\"\npac.auto = {auto} # \"");
-            let report =
-                report(&loops.replace("\"none", &format!("\"{scheme}")).replace("500mbit", &format!("{rate}mbit")));
-            // 1448 of 1538 bytes, and a tail and an ACK for each answer.
-            let part = report.throughput_mbps / (f64::from(rate) * 0.98);
-            assert!(part > 0.95, "{rate} Mb/s, auto {auto}: {part:.3} of what the link carries");
-            assert_eq!(report.rto_timeouts, 0, "{rate} Mb/s, auto {auto}");
-        }
-    }
-}
-
-#[test]
-fn pac_leaves_no_link_idle_either_and_does_not_overflow_the_port() {
-    let loops = include_str!("../../scenarios/closed-loops.toml").replace("\"none", "\"pac");
-    let (head, group) = (loops.split("[[group]]").next().unwrap(), loops.split("[[group]]").last().unwrap());
-    for (rate, loops) in [(200, 16), (500, 16), (1000, 16), (500, 20), (1000, 64)] {
-        let groups = format!("[[group]]{group}").repeat(loops - 1);
-        let report = report(&format!("{head}{groups}").replace("500mbit", &format!("{rate}mbit")));
-        let part = report.throughput_mbps / (f64::from(rate) * 0.98);
-        assert!(part > 0.97, "{rate} Mb/s, {loops}: {part:.3} of what the link carries");
-        assert_eq!(report.rto_timeouts, 0, "{rate} Mb/s, {loops}");
-    }
-}
-
-#[test]
-fn long_flows_fill_the_link_whatever_their_path_holds() {
-    // The first path holds 62 KB beside a budget of 67; the second less than the buffer, the third ten times as much as that.
-    for (rate, rtt, buffer, rwnd, framing) in [
-        ("10gbit", "50us", "96KB", 14_000, 9415.0),
-        ("1gbit", "1ms", "96KB", 21_000, 941.0),
-        ("1gbit", "20ms", "96KB", 318_000, 941.0),
-    ] {
-        let setting = format!(
-            "network = {{ rate = \"{rate}\", rtt = \"{rtt}\" }}\nswitch.buffer = \"{buffer}\"\nworkload.kind = \"long\"\n\
-             warm_up = \"500ms\"\ntime_limit = \"600ms\"\n\
-             tcp = {{ cc = \"cubic\", sack = true, timestamps = true, initial_window = 10, rwnd = \"{rwnd}B\" }}\n"
-        );
-        for scheme in ["credit", "credit\"\npac.auto = true # \""] {
-            let report = report(&format!("scheme = \"{scheme}\"\nsenders = 8\n{setting}"));
-            let seen = report.goodput_mbps;
-            assert!(seen > 0.97 * framing, "{rate}, {rtt}, {scheme}: {seen} Mb/s");
-        }
-    }
-}
-
-/// Six rounds on kept connections behind a port of this rate, 96 KB.
-fn port(rate: &str, guard: &str, senders: u32) -> Report {
-    report(&format!(
-        r#"
-scheme = "credit"
-senders = {senders}
-rounds = 6
-time_limit = "120s"
-network = {{ rate = "{rate}", rtt = "120us" }}
-switch.buffer = "96KB"
-tcp = {{ cc = "cubic", sack = true, timestamps = true, initial_window = 10 }}
-workload = {{ kind = "rounds", volume = "64KB", connections = "persistent", direction = "pull" }}
-{guard}
-"#
-    ))
-}
-
-#[test]
-fn a_turn_of_all_senders_is_as_short_as_a_hold_also_behind_a_slow_port() {
-    for (rate, senders, framing) in
-        [("50mbit", 64, 47.0), ("50mbit", 400, 47.0), ("100mbit", 400, 94.0), ("200mbit", 400, 188.0)]
-    {
-        let report = port(rate, "", senders);
-        let seen = report.goodput_mbps;
-        assert!(
-            report.rto_timeouts == 0 && report.drops == 0 && seen > 0.97 * framing,
-            "{rate}, {senders}: {seen} Mb/s"
-        );
-    }
-}
-
-#[test]
-fn pac_holds_what_todays_senders_send_in_bursts_and_probe_for() {
-    for (connections, direction) in [("fresh", "pull"), ("fresh", "push"), ("persistent", "pull")] {
-        for senders in [8, 36, 100] {
-            let report = report(&format!(
-                r#"
-scheme = "pac"
-senders = {senders}
-rounds = 10
-network = {{ rate = "200mbit", rtt = "120us" }}
-switch.buffer = "150KB"
-pac.threshold = "80KB"
-pac.max_hold = "750ms"
-tcp = {{ sack = true, timestamps = true, rack = true, probe_ack_delay = "1s", push_bursts = true, initial_window = 3, rto_min = "1s" }}
-workload = {{ kind = "rounds", volume = "32KB", connections = "{connections}", direction = "{direction}" }}
-"#
-            ));
-            let (seen, drops) = (report.goodput_mbps, report.drops);
-            let said = format!("{senders} {connections} {direction}: {seen} Mb/s, {drops} drops");
-            assert!(report.rto_timeouts == 0 && drops < 100 && seen > 0.95 * 188.0, "{said}");
-        }
-    }
-}
-
-#[test]
-fn a_rate_that_the_link_does_not_carry_costs_some_rounds_and_no_more() {
-    for (rate, senders, told) in [("1gbit", 64, "10gbit"), ("200mbit", 64, "10gbit"), ("200mbit", 400, "10gbit")] {
-        let report = port(rate, &format!("pac.rate = \"{told}\""), senders);
-        let (bad, seen) = (report.rounds_with_timeout, report.goodput_mbps);
-        assert!(bad <= 2, "{rate} as {told}, {senders}: {bad} rounds with timeouts, {seen} Mb/s");
-    }
-}
-
 #[test]
 fn hwatch_keeps_short_flows_from_timing_out() {
     // HWatch §V: with 100 sources no short flow takes more than tens of milliseconds, DCTCP's do; long flows keep theirs.
@@ -562,28 +376,4 @@ fn the_same_seed_gives_the_same_run() {
         let [first, second] = [0; 2].map(|_| Report { wall_s: 0.0, ..incast(PAC_NS2, scheme.name(), 24) });
         assert_eq!(first, second, "{}", scheme.name());
     }
-}
-
-#[test]
-fn in_a_crowd_nothing_is_held_for_longer_than_was_said() {
-    // Two frames for each of 4000 flows take 97 ms at 1 Gb/s, as long as anything may be held.
-    let report = report(
-        r#"
-senders = 4000
-rounds = 5
-time_limit = "30s"
-scheme = "credit"
-pac.max_hold = "100ms"
-tcp.cc = "cubic"
-tcp.sack = true
-tcp.rack = true
-tcp.probe_ack_delay = "200ms"
-tcp.timestamps = true
-tcp.initial_window = 10
-workload = { kind = "rounds", volume = "64KB", direction = "pull", connections = "persistent", start_jitter = "20us" }
-"#,
-    );
-    // A request, and then the copy that brings the window.
-    assert!(report.hold_us.max <= 205_000.0, "{:?}", report.hold_us);
-    assert!(report.goodput_mbps > 800.0, "{} Mb/s, {} timeouts", report.goodput_mbps, report.rto_timeouts);
 }

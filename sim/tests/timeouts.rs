@@ -1,14 +1,10 @@
 //! The senders' timers, as Vasudevan et al. set them: how short a timeout gets, and what happens when it was too short.
 
-use ackgate_sim::observer::Nobody;
-use ackgate_sim::report::Report;
-use ackgate_sim::run;
-use ackgate_sim::scenario::Document;
+mod common;
 
-fn report(text: &str) -> Report {
-    let scenario = Document::parse("test", text).and_then(|document| document.scenario()).expect(text);
-    run(&scenario, &mut Nobody).expect("packets add up")
-}
+use ackgate_sim::report::Report;
+
+use common::report;
 
 /// Vasudevan §4: 1 Gb/s, RTT 100 us, 32 KB of buffer, blocks of 1 MB striped over the servers.
 fn incast(senders: u32, tcp: &str) -> Report {
