@@ -164,18 +164,28 @@ INLINE bool credit_beyond_timers(WITH_CORE const struct flow *flow)
 }
 
 /* Whether all that active flows could send at once fits, or nothing can be done: then nothing is lowered. As many flows as were active
- * of late count, too, with what responses bring at most: the first of a round would be granted all, and keep it when the others follow.
- * Nor is anything lowered for one flow alone as long as nobody knows the buffer: what it can hold one sender finds out best by itself. */
-INLINE bool no_danger(WITH_CORE const struct flow *flow)
+ * of late count, too, with what responses bring at most: the first of a round would be granted all, and keep it when the others follow. */
+INLINE bool all_fits(WITH_CORE const struct flow *flow)
 {
 	__u64 active = max_u64(get64(&GATE->active), 1), peak = max_u64(get64(&GATE->peak_active), active);
-	__u64 offered = get64(&GATE->offered), response = min_u64(offered, get64(&GATE->usual_response) * active);
+	/* A flow that goes on after a long silence may not be counted yet. */
+	__u64 offered = max_u64(get64(&GATE->offered), offer_of(flow));
+	__u64 response = min_u64(offered, get64(&GATE->usual_response) * active);
 	__u64 threshold = get64(&GATE->threshold), pipe = active <= 1 ? pipe_of(CORE flow) : 0;
 
-	if (SETTINGS->search && peak <= 1)
-		return true;
 	return credit_beyond_timers(CORE flow) ||
 	       (offered <= threshold + pipe && response * peak <= (threshold + (peak <= 1 ? pipe : 0)) * active);
+}
+
+/* Whether the flow is the only one as long as nobody knows the buffer: what it can hold one sender finds out best by itself. */
+INLINE bool explores(CORE_ONLY)
+{
+	return SETTINGS->search && get64(&GATE->peak_active) <= 1;
+}
+
+INLINE bool no_danger(WITH_CORE const struct flow *flow)
+{
+	return explores(CORE_ALONE) || all_fits(CORE flow);
 }
 
 /* Whether a sender that has stopped may keep all that TCP offers: as many flows as were active of late would send that together when
@@ -184,8 +194,6 @@ INLINE bool may_keep(WITH_CORE const struct flow *flow)
 {
 	__u64 peak = max_u64(get64(&GATE->peak_active), 1);
 
-	if (SETTINGS->search && peak <= 1)
-		return true;
 	return offer_of(flow) * peak <= get64(&GATE->threshold) + (peak <= 1 ? pipe_of(CORE flow) : 0);
 }
 
@@ -244,6 +252,18 @@ INLINE __u32 affordable(WITH_CORE const struct flow *flow, const struct outgoing
 	return min_u64(max_u64(in_pairs(CORE saturating_sub(payload, rounding) / mss), LEAST_SEGMENTS) * mss, 1u << 30);
 }
 
+/* What the sender may have that explores: what its response lacks, or where no end is in sight, as much again as has come of it, and a share.
+ * Slow start is no faster (RFC 5681 section 3.1). What was granted beyond could not be taken back, and would come at once when many
+ * others are asked, too. */
+INLINE __u32 explored(WITH_CORE const struct flow *flow, const struct outgoing *out)
+{
+	__u64 part = share(CORE flow), wanted = lacking(CORE flow, out->ack);
+
+	if (wanted == ~0ull)
+		wanted = get64(&flow->size) + part;
+	return edge_at(out, min_u64(max_u64(wanted, part), 1u << 30));
+}
+
 INLINE __u32 grant(WITH_CORE const struct flow *flow, const struct outgoing *out)
 {
 	bool midway = any_flag(flow, FLOW_PUSHES_MIDWAY) && get64(&flow->size) < expected(CORE flow);
@@ -282,6 +302,8 @@ INLINE void price(WITH_CORE const struct flow *flow, const struct outgoing *out,
 			most = min_u64(most, lacking(CORE flow, out->ack));
 		credit = max_u64(much, min_u64(credit, flow_wire(flow, most)));
 	}
+	if (get64(&flow->size) > 0 && sends_nothing(CORE flow, ahead_of(to, received)))
+		credit = 0;
 	trigger->wire = saturating_sub(credit, get32(&flow->owed));
 	trigger->increment = 0;
 	trigger->edge = to;
@@ -317,7 +339,7 @@ INLINE void credit_trigger(WITH_CORE const struct flow *flow, const struct outgo
 		return;
 	}
 	if (calm)
-		to = later(all, to);
+		to = later(all_fits(CORE flow) ? all : explored(CORE flow, out), to);
 	else if (moves)
 		to = later(grant(CORE flow, out), to);
 	price(CORE flow, out, to, trigger);

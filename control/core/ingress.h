@@ -177,8 +177,9 @@ INLINE void sample_timestamp(WITH_CORE struct flow *flow, const struct segment *
 		note_least_rtt(flow, without_queue(CORE sample), now);
 }
 
-/* A sender that had used up its window answers what let it go on. */
-INLINE void sample_answer(WITH_CORE struct flow *flow, __u64 now)
+/* A sender that had used up its window answers what let it go on: with a whole segment, for which there was no room before. What is
+ * smaller, such as the end of a response, may have been on its way already. */
+INLINE void sample_answer(WITH_CORE struct flow *flow, __u32 payload, __u64 now)
 {
 	__u32 start = get32(&flow->let_go);
 	__u64 sample;
@@ -187,7 +188,7 @@ INLINE void sample_answer(WITH_CORE struct flow *flow, __u64 now)
 		return;
 	set32(&flow->let_go, 0);
 	sample = (__u64)(__u32)((__u32)(now >> 10) - start) << 10;
-	if (sample <= LONGEST_RTT)
+	if (payload >= get32(&flow->mss) && sample <= LONGEST_RTT)
 		note_least_rtt(flow, without_queue(CORE sample), now);
 }
 
@@ -278,7 +279,7 @@ SUBPROGRAM int receive(WITH_CORE struct flow *flow, const struct segment *segmen
 		raise_flags(flow, FLOW_RECEIVED);
 		lower_flags(flow, FLOW_DRY | FLOW_AWAITED | FLOW_ONE_WAY);
 		note_flight(flow, end);
-		sample_answer(CORE flow, now);
+		sample_answer(CORE flow, segment->payload, now);
 		put_flags(flow, FLOW_PUSHED, segment->flags & PSH);
 		put_flags(flow, FLOW_STOPPED, segment->flags & PSH && stopped_short(flow, segment->payload));
 		put_flags(flow, FLOW_CUT, segment->flags & PSH && is_cut(flow, segment->payload));
@@ -293,6 +294,9 @@ SUBPROGRAM int receive(WITH_CORE struct flow *flow, const struct segment *segmen
 			set32(&flow->run, segment->payload);
 			owe(CORE flow, flow_wire(flow, remaining(flow, end)));
 		}
+		/* What is left of its window waits with the flow for its next grant. */
+		if (governs(CORE flow) && sends_nothing(CORE flow, remaining(flow, end)) && !any_flag(flow, FLOW_RECOVERING))
+			void_debt(CORE flow);
 	} else {
 		if (any_flag(flow, FLOW_RECOVERING) && was_lost(CORE flow, segment, now))
 			count_loss(CORE flow, now);

@@ -6,7 +6,7 @@
 #ifndef ACKGATE_CORE_LEDGER_H
 #define ACKGATE_CORE_LEDGER_H
 
-#include "flow.h"
+#include "edge.h"
 
 /* A path is long if it holds more than three quarters of the threshold, and at least so much. What shorter ones hold is covered by the
  * budget, and in their RTTs is what stood in the queue. */
@@ -100,6 +100,13 @@ INLINE __u64 pipe(WITH_CORE __u64 holds)
 INLINE __u64 pipe_of(WITH_CORE const struct flow *flow)
 {
 	return pipe(CORE path_holds(CORE flow));
+}
+
+/* Whether a sender in the middle of a response sends nothing, for its window has no room for a whole segment. Over short paths, where a
+ * debt soon expires, what is left counts as in flight all the same: the ends of responses do fit. */
+INLINE bool sends_nothing(WITH_CORE const struct flow *flow, __u32 window)
+{
+	return window < get32(&flow->mss) && pipe_of(CORE flow) > 0;
 }
 
 /* Bytes that released ACKs have triggered and that have not arrived (PAC section III-C). */
@@ -201,14 +208,28 @@ INLINE bool may_burst(WITH_CORE const struct flow *flow)
 	return get64(&GATE->peak_active) * flow_wire(flow, (__u64)SETTINGS->initial_window * get32(&flow->mss)) > get64(&GATE->threshold);
 }
 
-/* What of `wire` bytes a request is likely to set in motion at once: no more than the last one did, or than twice what the sender has
- * been seen to use. The window that it has kept may be that of a long path, and is in the ledger all the same. */
+/* What of `wire` bytes has not kept the pace before. What is left of a window in the middle of a response, and is too little for a segment,
+ * has, and is charged again with the next grant. What only rounds windows up, and is never used, is no part of that. */
+INLINE __u64 not_paced_before(const struct flow *flow, __u64 wire)
+{
+	__u32 left = remaining(flow, get32(&flow->received)), mss = get32(&flow->mss);
+
+	if (get64(&flow->size) == 0 || left >= mss || left < mss / 4)
+		return wire;
+	return saturating_sub(wire, saturating_sub(flow_wire(flow, left), get32(&flow->owed)));
+}
+
+/* What a segment that costs `wire` is likely to set in motion at once. A request: of the window that the sender has kept, which its price
+ * may leave out, no more than the last one did, or than twice what the sender has been seen to use. */
 INLINE __u64 likely_burst(const struct flow *flow, const struct outgoing *out, __u64 wire)
 {
 	__u64 response = get32(&flow->last_response);
 
-	if (out->class != CLASS_REQUEST || response == 0)
+	if (out->class != CLASS_REQUEST)
+		return not_paced_before(flow, wire);
+	if (response == 0)
 		return wire;
+	wire = max_u64(wire, flow_wire(flow, remaining(flow, out->ack)));
 	return min_u64(wire, flow_wire(flow, max_u64(response, 2ull * get32(&flow->window))));
 }
 
@@ -222,12 +243,20 @@ INLINE bool paced(WITH_CORE const struct flow *flow, const struct outgoing *out,
 	return pipe_of(CORE flow) > 0 && (asks || (wire > 2 * acked && may_burst(CORE flow)));
 }
 
+/* What the link carries of frames: preamble, gap and checksum take a sixty-fourth of it. */
+INLINE __u64 pace(CORE_ONLY)
+{
+	__u64 rate = path_rate(CORE_ALONE);
+
+	return rate - rate / 64;
+}
+
 /* What has been set in motion over long paths, faster than the link carries it. */
 INLINE __u64 ahead_of_link(WITH_CORE __u64 now)
 {
 	__u64 elapsed = min_u64(since(now, get64(&GATE->ahead_since)), 1ull << 32);
 
-	return saturating_sub(get64(&GATE->ahead), elapsed * path_rate(CORE_ALONE) >> 20);
+	return saturating_sub(get64(&GATE->ahead), elapsed * pace(CORE_ALONE) >> 20);
 }
 
 /* Whether what sets `wire` bytes in motion keeps the pace. */
@@ -248,7 +277,7 @@ INLINE __u64 keeps_pace_at(WITH_CORE const struct flow *flow, const struct outgo
 	__u64 before = ahead_of_link(CORE now), threshold = get64(&GATE->threshold), after = before + likely_burst(flow, out, wire);
 	__u64 excess = min_u64(max_u64(saturating_sub(after, threshold), threshold / 16), before);
 
-	return now + (excess << 20) / max_u64(path_rate(CORE_ALONE), 1) + 1;
+	return now + (excess << 20) / max_u64(pace(CORE_ALONE), 1) + 1;
 }
 
 /* Notes what leaves. Of what ACKs clock among many, no more than one threshold: the queue that it may stand in. */

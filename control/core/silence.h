@@ -9,7 +9,7 @@
 
 /*
  * How long an indebted flow may be silent before its debt expires: the longest pause, or half of it if the sender may have no
- * more, or twice what responses take to begin if it has just been asked; that four times as long while everybody is silent, for
+ * more, which over a long path is one and a half round trips, for what was granted takes one to be answered; or twice what responses take to begin if it has just been asked; that four times as long while everybody is silent, for
  * the requests may not even have left our own queue. But no longer than an ACK may be held.
  */
 INLINE __u64 idle_timeout(WITH_CORE const struct flow *flow)
@@ -21,7 +21,7 @@ INLINE __u64 idle_timeout(WITH_CORE const struct flow *flow)
 
 		span = max_u64(pause, 2 * get64(&GATE->response_delay)) * (others_go_on ? 1 : 4);
 	} else if (SETTINGS->credit && any_flag(flow, FLOW_STOPPED)) {
-		span = pause / 2;
+		span = max_u64(pause / 2, get32(&flow->rtt) / 2 * 3ull);
 	}
 	return min_u64(span, SETTINGS->max_hold);
 }

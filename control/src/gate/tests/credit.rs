@@ -456,3 +456,61 @@ fn at_the_end_of_a_response_a_wide_window_costs_no_more_than_what_is_still_to_co
     assert!(costs[20] > 2 * share, "in the middle as much as it has been seen to use, twice: {costs:?}");
     assert!(costs[39] <= share.max(6 * u64::from(MSS)), "four segments are to come: {costs:?}");
 }
+
+/// A guard that does not know the buffer, and what it begins with.
+fn explorer() -> (Host, u32) {
+    let host = Host::new(Config { auto: true, rate_mbps: 1_000, ..Config::credit(96_000) });
+    let share = (host.shim.gate().threshold.get() * u64::from(MSS) / FRAME) as u32 / MSS * MSS;
+    (host, share)
+}
+
+#[test]
+fn a_lone_flow_that_explores_is_granted_as_much_again_as_has_come_and_a_share() {
+    let (mut host, share) = explorer();
+    host.connect(0);
+    host.send(0, Segment { window: u16::MAX, ..request(1) });
+    for i in 1..200 {
+        let end = 1 + i * MSS;
+        host.data(0, end - MSS, MSS);
+        host.send(0, Segment { window: u16::MAX, ..pure_ack(end) });
+        let granted = host.shim.state.flows[0].edge.get() - end;
+        let slow_start = i * MSS + share;
+        assert!((slow_start..=slow_start + UNIT).contains(&granted), "{i} segments have come: {granted}");
+    }
+    assert_eq!(host.shim.held(), 0);
+}
+
+#[test]
+fn what_a_lone_flow_keeps_is_no_more_than_a_share_once_its_responses_are_known() {
+    let (mut host, share) = explorer();
+    host.connect(0);
+    let mut seq = 1;
+    for response in 0..3 {
+        host.wait(Span::millis(10));
+        host.send(0, Segment { window: u16::MAX, ..request(seq) });
+        assert!(response == 0 || host.shim.state.flows[0].edge.get() >= seq + 64 * MSS, "all of the response at once");
+        host.respond(0, seq, 64);
+        seq += 64 * MSS;
+    }
+    let kept = host.shim.state.flows[0].edge.get() - seq;
+    assert!(kept <= share + UNIT, "{kept}");
+}
+
+#[test]
+fn a_flow_that_was_given_up_and_goes_on_is_not_granted_all_that_tcp_offers() {
+    let mut host = Host::new(Config { rate_mbps: 1_000, ..Config::credit(96_000) });
+    for flow in 0..8 {
+        host.connect(flow);
+        host.send(flow, Segment { window: u16::MAX, ..request(1) });
+    }
+    // The first segment is lost, and all fall silent.
+    host.data(0, 1 + MSS, MSS);
+    for _ in 0..10 {
+        host.wait(Span::millis(100));
+    }
+    assert_eq!(host.shim.gate().active.get(), 0);
+    host.data(0, 1, MSS);
+    host.send(0, Segment { window: u16::MAX, ..pure_ack(1 + 2 * MSS) });
+    let granted = host.shim.state.flows[0].edge.get() - (1 + 2 * MSS);
+    assert!(granted <= 96_000, "{granted}");
+}

@@ -286,29 +286,27 @@ fn answers_that_end_leave_windows_alone_as_long_as_the_next_ones_fit_together() 
 
 #[test]
 fn where_nothing_is_in_danger_what_we_send_has_tcps_own_window_too() {
-    // One flow whose buffer nobody knows, and one that fits; the handshake's window is not scaled and smaller.
-    for config in [Config { auto: true, ..Config::credit(1_000_000) }, Config::credit(1_000_000)] {
-        let mut host = Host::new(Config { rate_mbps: 1_000, ..config });
-        let wscale = Some(8);
-        host.receive(0, Segment { flags: Flags::SYN, mss: 1460, wscale, ..blank() });
-        host.now += Span::micros(100);
-        host.send(0, Segment { flags: Flags::SYN | Flags::ACK, mss: 1460, wscale, window: 65_535, ..pure_ack(1) });
-        host.now += Span::micros(100);
-        host.receive(0, data(1, 0));
-        host.wire.clear();
-        let ours = |payload| Segment { payload, frames: payload.div_ceil(MSS) as u16, window: 1050, ..pure_ack(1) };
-        for payload in [5 * MSS, 4 * MSS, MSS, 10 * MSS, 100] {
-            host.send(0, ours(payload));
-            host.now += Span::micros(50);
-        }
-        // The peer lacks a segment: three times the same ACK.
-        host.data(0, 1 + MSS, MSS);
-        for _ in 0..3 {
-            host.send(0, Segment { sack: true, ..Segment { window: 1060, ..pure_ack(1) } });
-        }
-        let windows: Vec<_> = host.wire.iter().map(|&(.., window)| window).collect();
-        assert_eq!(windows, [1050, 1050, 1050, 1050, 1050, 1060, 1060, 1060]);
+    // The handshake's window is not scaled and smaller.
+    let mut host = Host::new(Config { rate_mbps: 1_000, ..Config::credit(1_000_000) });
+    let wscale = Some(8);
+    host.receive(0, Segment { flags: Flags::SYN, mss: 1460, wscale, ..blank() });
+    host.now += Span::micros(100);
+    host.send(0, Segment { flags: Flags::SYN | Flags::ACK, mss: 1460, wscale, window: 65_535, ..pure_ack(1) });
+    host.now += Span::micros(100);
+    host.receive(0, data(1, 0));
+    host.wire.clear();
+    let ours = |payload| Segment { payload, frames: payload.div_ceil(MSS) as u16, window: 1050, ..pure_ack(1) };
+    for payload in [5 * MSS, 4 * MSS, MSS, 10 * MSS, 100] {
+        host.send(0, ours(payload));
+        host.now += Span::micros(50);
     }
+    // The peer lacks a segment: three times the same ACK.
+    host.data(0, 1 + MSS, MSS);
+    for _ in 0..3 {
+        host.send(0, Segment { sack: true, ..Segment { window: 1060, ..pure_ack(1) } });
+    }
+    let windows: Vec<_> = host.wire.iter().map(|&(.., window)| window).collect();
+    assert_eq!(windows, [1050, 1050, 1050, 1050, 1050, 1060, 1060, 1060]);
 }
 
 #[test]

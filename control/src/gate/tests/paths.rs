@@ -75,6 +75,112 @@ fn what_can_go_on_by_itself_shows_no_round_trip() {
 }
 
 #[test]
+fn the_end_of_a_response_that_was_on_its_way_already_answers_nothing() {
+    let mut host = guard();
+    for flow in 0..3 {
+        host.connect(flow);
+        host.send(flow, request(1));
+    }
+    // Less than a segment is left of the window, and the response ends with less than that.
+    let edge = host.shim.state.flows[0].edge.get() / MSS * MSS + 1;
+    for seq in (1..edge).step_by(MSS as usize) {
+        host.data(0, seq, MSS);
+    }
+    host.shim.state.flows[0].edge.set(edge + 300);
+    host.ack(0, edge);
+    assert!(host.shim.state.flows[0].let_go.get() > 0 && host.shim.state.flows[0].edge.get() > edge + 300);
+    host.now += Span::micros(20);
+    host.shim.state.flows[0].least_rtt.set(0);
+    host.data(0, edge, 200);
+    assert_eq!(host.least_rtt(0), 0, "there was room for it before");
+}
+
+/// A sender whose segments do not fill its grants, as where an application writes 4 KB at a time: room for less than a segment is left.
+fn stuck(host: &mut Host, flow: u32) -> u32 {
+    let edge = host.shim.state.flows[flow as usize].edge.get();
+    let mut seq = 1;
+    while edge - seq >= 2 * MSS {
+        host.data(flow, seq, MSS);
+        seq += MSS;
+    }
+    host.data(flow, seq, edge - seq - 1_000);
+    edge - 1_000
+}
+
+#[test]
+fn room_for_less_than_a_segment_is_not_in_flight_over_a_long_path() {
+    let mut host = guard();
+    for flow in 0..24 {
+        host.connect(flow);
+        host.make_path(flow, Span::millis(1));
+    }
+    for flow in 0..24 {
+        host.send(flow, request(1));
+    }
+    for _ in 0..100 {
+        for flow in 0..23 {
+            host.forgive(flow);
+        }
+        host.wait(Span::micros(200));
+    }
+    assert!(host.shim.held() == 0 && host.owed(23) > 0);
+    let received = stuck(&mut host, 23);
+    assert_eq!(host.owed(23), 0, "nothing more comes before the next grant");
+    assert!(host.shim.state.flows[23].flags.any(state::flag::ACTIVE), "it has more to send");
+    host.check_ledger();
+    // Nor does an ACK without a grant set anything in motion.
+    host.fill(1);
+    host.shim.state.flows[1].owed.add(200_000);
+    host.shim.state.gate.owed.add(200_000);
+    host.ack(23, received);
+    assert_eq!((host.owed(23), host.shim.held()), (0, 1));
+    host.forgive(1);
+    // The grant lets the sender send all of it.
+    let granted = host.shim.state.flows[23].edge.get() - received;
+    assert!(granted >= 2 * MSS && host.owed(23) >= u64::from(granted), "{} of {granted}", host.owed(23));
+}
+
+#[test]
+fn room_for_less_than_a_segment_keeps_the_pace_once() {
+    let mut host = guard();
+    host.shim.state.gate.peak_active.set(64);
+    for flow in 0..64 {
+        host.connect(flow);
+        host.make_path(flow, Span::millis(1));
+        host.send(flow, request(1));
+    }
+    host.wait(Span::millis(30));
+    let received = stuck(&mut host, 0);
+    let [ahead, edge] = [host.shim.gate().ahead.get(), host.shim.state.flows[0].edge.get().into()];
+    let asks = host.ack(0, received);
+    assert!(host.has_left(asks));
+    let moved = u64::from(host.shim.state.flows[0].edge.get()) - edge;
+    assert!(moved > 0);
+    let paced = host.shim.gate().ahead.get() - ahead;
+    assert!(paced <= moved * FRAME / u64::from(MSS) + 128, "{paced} of {moved}");
+}
+
+#[test]
+fn what_is_granted_over_a_long_path_is_not_given_up_before_it_can_be_answered() {
+    for rtt in [Span::millis(5), Span::millis(20)] {
+        let mut host = guard();
+        for flow in 0..8 {
+            host.connect(flow);
+            host.make_path(flow, rtt);
+            host.send(flow, request(1));
+        }
+        // The sender leaves room unused and says that it has no more for now: Linux does after every burst.
+        host.receive(0, Segment { flags: Flags::ACK | Flags::PSH, ..data(1, MSS) });
+        host.ack(0, 1 + MSS);
+        assert!(host.owed(0) > 0);
+        host.wait(rtt + Span::micros(200));
+        assert!(host.owed(0) > 0, "its answer to the ACK arrives about now: {rtt:?}");
+        host.wait(rtt);
+        assert_eq!(host.owed(0), 0, "{rtt:?}");
+    }
+}
+
+#[test]
 fn a_flow_far_away_does_not_queue_behind_flows_nearby() {
     // Mb/s that were told, and that have arrived; without either nobody knows what a path holds.
     for (told, came, knows) in [(1_000, 0, true), (0, 500, true), (0, 0, false)] {
@@ -168,6 +274,25 @@ fn a_request_keeps_the_pace_of_the_last_response_and_not_of_a_window_that_was_ke
         let asks = host.send(flow, Segment { window: u16::MAX, ..request(1) });
         assert!(host.has_left(asks), "two responses of 30 KB do not stand before each other");
     }
+}
+
+#[test]
+fn a_request_over_a_wide_window_keeps_the_pace_of_all_that_the_last_one_brought() {
+    let mut host = guard();
+    host.shim.state.gate.peak_active.set(16);
+    for flow in 0..2 {
+        host.connect(flow);
+        host.make_path(flow, Span::millis(1));
+        let flow = &host.shim.state.flows[flow as usize];
+        flow.last_response.set(64_000);
+        flow.edge.set(1_000_000);
+        // Every segment was acknowledged at once: no more was ever seen on its way.
+        flow.window.set(2 * MSS);
+    }
+    let [first, second] = [0, 1].map(|flow| host.send(flow, Segment { window: u16::MAX, ..request(1) }));
+    assert!(host.has_left(first) && !host.has_left(second), "two responses of 64 KB are more than the budget");
+    host.wait(Span::millis(1));
+    assert!(host.has_left(second), "the link has carried one");
 }
 
 #[test]

@@ -163,21 +163,6 @@ fn where_timers_fire_before_everybody_has_had_a_turn_all_is_left_to_tcp() {
 }
 
 #[test]
-fn one_flow_alone_is_its_own_master_while_nobody_knows_the_buffer() {
-    for auto in [true, false] {
-        let mut host = Host::new(Config { auto, rate_mbps: 1_000, ..Config::credit(96_000) });
-        host.connect(0);
-        host.send(0, request(1));
-        for i in 0..50 {
-            host.data(0, 1 + i * MSS, MSS);
-            host.ack(0, 1 + (i + 1) * MSS);
-        }
-        let whole = host.wire.iter().all(|&(_, _, window)| window >= 1_000);
-        assert_eq!(whole, auto);
-    }
-}
-
-#[test]
 fn what_comes_late_of_a_connection_before_is_nobody_s() {
     let mut host = host(Span::ZERO);
     host.send(0, Segment { flags: Flags::SYN, mss: 1460, wscale: Some(7), ..blank() });
