@@ -8,9 +8,10 @@
 #include "price.h"
 
 /*
- * How long an indebted flow may be silent before its debt expires: the longest pause, or half of it if the sender may have no
- * more, which over a long path is one and a half round trips, for what was granted takes one to be answered; or twice what responses take to begin if it has just been asked; that four times as long while everybody is silent, for
- * the requests may not even have left our own queue. But no longer than an ACK may be held.
+ * How long an indebted flow may be silent before its debt expires: the longest pause, or half of it if the sender may have no more,
+ * but one and a half round trips, for what was granted takes one to be answered; or twice what responses take to begin if it has
+ * just been asked; that four times as long while everybody is silent, for the requests may not even have left our own queue. But no
+ * longer than an ACK may be held.
  */
 INLINE __u64 idle_timeout(WITH_CORE const struct flow *flow)
 {
