@@ -183,11 +183,6 @@ INLINE bool explores(CORE_ONLY)
 	return SETTINGS->search && get64(&GATE->peak_active) <= 1;
 }
 
-INLINE bool no_danger(WITH_CORE const struct flow *flow)
-{
-	return explores(CORE_ALONE) || all_fits(CORE flow);
-}
-
 /* Whether a sender that has stopped may keep all that TCP offers: as many flows as were active of late would send that together when
  * they are next asked. */
 INLINE bool may_keep(WITH_CORE const struct flow *flow)
@@ -302,7 +297,7 @@ INLINE void price(WITH_CORE const struct flow *flow, const struct outgoing *out,
 			most = min_u64(most, lacking(CORE flow, out->ack));
 		credit = max_u64(much, min_u64(credit, flow_wire(flow, most)));
 	}
-	if (get64(&flow->size) > 0 && sends_nothing(CORE flow, ahead_of(to, received)))
+	if (sends_nothing(CORE flow, ahead_of(to, received)))
 		credit = 0;
 	trigger->wire = saturating_sub(credit, get32(&flow->owed));
 	trigger->increment = 0;
@@ -324,7 +319,7 @@ INLINE void credit_trigger(WITH_CORE const struct flow *flow, const struct outgo
 	bool moves = out->class == CLASS_DATA ? !can_go_on(flow, out->ack)
 		     : out->class == CLASS_URGENT ? repairs_on(CORE flow, out) : out->class != CLASS_STALE;
 	__u32 to = kept_edge(flow, out), all = edge_at(out, 1u << 30);
-	bool calm = no_danger(CORE flow);
+	bool fits = all_fits(CORE flow), calm = fits || explores(CORE_ALONE);
 
 	trigger->calm = calm;
 	trigger->moves_edge = true;
@@ -339,7 +334,7 @@ INLINE void credit_trigger(WITH_CORE const struct flow *flow, const struct outgo
 		return;
 	}
 	if (calm)
-		to = later(all_fits(CORE flow) ? all : explored(CORE flow, out), to);
+		to = later(fits ? all : explored(CORE flow, out), to);
 	else if (moves)
 		to = later(grant(CORE flow, out), to);
 	price(CORE flow, out, to, trigger);
@@ -347,7 +342,7 @@ INLINE void credit_trigger(WITH_CORE const struct flow *flow, const struct outgo
 
 INLINE void without_grant(WITH_CORE const struct flow *flow, const struct outgoing *out, struct trigger *trigger)
 {
-	trigger->calm = no_danger(CORE flow);
+	trigger->calm = explores(CORE_ALONE) || all_fits(CORE flow);
 	price(CORE flow, out, kept_edge(flow, out), trigger);
 }
 

@@ -106,7 +106,7 @@ INLINE __u64 pipe_of(WITH_CORE const struct flow *flow)
  * debt soon expires, what is left counts as in flight all the same: the ends of responses do fit. */
 INLINE bool sends_nothing(WITH_CORE const struct flow *flow, __u32 window)
 {
-	return window < get32(&flow->mss) && pipe_of(CORE flow) > 0;
+	return window < get32(&flow->mss) && get64(&flow->size) > 0 && pipe_of(CORE flow) > 0;
 }
 
 /* Bytes that released ACKs have triggered and that have not arrived (PAC section III-C). */

@@ -78,6 +78,16 @@ fn while_nobody_knows_the_buffer_no_window_is_left_that_overflows_it_later() {
     }
 }
 
+/// What only rounds windows up adds up among so many: paced without it, they overflow the port in every round.
+#[test]
+fn a_thousand_senders_over_a_path_that_holds_more_than_the_port_keep_the_pace() {
+    for scheme in ["credit", AUTO] {
+        let report = far(scheme, "1ms", 1000, 4);
+        let (bad, seen) = (report.rounds_with_timeout, report.goodput_mbps);
+        assert!(bad <= 1 && seen > 800.0, "{scheme}: {bad} rounds with timeouts, {seen} Mb/s");
+    }
+}
+
 #[test]
 fn windows_that_fit_the_port_one_by_one_do_not_overflow_it_together() {
     // Whoever is asked first is alone for a moment: granted all that TCP offers, it would keep that when the others follow.
