@@ -13,7 +13,7 @@
 //!   much more. Then the same is tried again; else the opposite, after a pause that is longer each time that less was too
 //!   little. What a few flows need to send side by side is tried at once. On a full link more can gain nothing, and is not tried.
 //!   Where the buffer is not known, less is a quarter less, and more is tried all the same: what noise alone pretends to gain is
-//!   found out sooner.
+//!   found out sooner. Less than at first only losses ask for: what each trial costs adds up, and so short a queue hurts nobody.
 //! - **An idle link** while something is held (it carries less than three quarters of what it can: servers think, or hosts are
 //!   slow) takes the budget up by a quarter each epoch, as far as is known to be safe; where no buffer is given, at least to
 //!   three times the first budget.
@@ -361,7 +361,7 @@ impl Budget {
                         }
                     }
                     Some(true) => {
-                        let better = if up { other } else { base - base / 8 };
+                        let better = other.max(base - base / 8);
                         (self.wait, self.proven) = (0, better);
                         self.trial(config, better, up, range)
                     }
@@ -383,9 +383,9 @@ impl Budget {
     fn trial(&mut self, config: &Config, budget: u64, up: bool, range: Range) -> u64 {
         let budget = budget.max(LEAST);
         self.proven = self.proven.max(budget);
-        let less = budget * if config.auto { 4 } else { 3 } / 16;
-        let other =
-            if up { (budget + budget / 4).max(range.beside).min(range.top) } else { (budget - less).max(LEAST) };
+        let less = budget - budget * if config.auto { 4 } else { 3 } / 16;
+        let least = if config.auto { Self::first(config).min(budget) } else { LEAST };
+        let other = if up { (budget + budget / 4).max(range.beside).min(range.top) } else { less.max(least) };
         self.phase = if other != budget {
             Phase::Trial { budget, other, epochs: 0, carried: Default::default() }
         } else {

@@ -179,6 +179,16 @@ fn costs_that_are_each_nearly_nothing_do_not_add_up() {
 }
 
 #[test]
+fn what_is_found_is_never_less_than_the_first_budget_without_a_loss() {
+    for permille in [0, 5] {
+        let found = drift(&auto(1_000_000), FIRST, permille, 0, 2_000);
+        assert!(found >= FIRST, "{found}, with each quarter less costing {permille} per thousand");
+    }
+    let fast = Config { rate_mbps: 10_000, ..auto(4_000_000) };
+    assert!(drift(&fast, 125_000, 5, 0, 2_000) >= 125_000);
+}
+
+#[test]
 fn gains_that_only_noise_pretends_do_not_add_up() {
     let found = drift(&auto(1_000_000), 10_000, 60, 200, 10_000);
     assert!(found < 200_000, "{found}");
