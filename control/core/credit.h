@@ -151,20 +151,8 @@ INLINE bool exceeds_turn(WITH_CORE const struct flow *flow)
 	return get64(&GATE->peak_active) * flow_wire(flow, LEAST_SEGMENTS * get32(&flow->mss)) > turn(CORE_ALONE);
 }
 
-/* So many times what fits into a turn may wait for a turn: some timers fire for nothing, and still more gets through than when all
- * is left to TCP. */
-#define BEYOND_TIMERS 4
-
-/* Whether timers would fire long before everybody has had a turn: then what a guard can do is done sooner by the timers themselves,
- * and all is left to TCP. */
-INLINE bool credit_beyond_timers(WITH_CORE const struct flow *flow)
-{
-	return timer_is_short(CORE_ALONE) &&
-	       get64(&GATE->peak_active) * flow_wire(flow, LEAST_SEGMENTS * get32(&flow->mss)) > BEYOND_TIMERS * turn(CORE_ALONE);
-}
-
-/* Whether all that active flows could send at once fits, or nothing can be done: then nothing is lowered. As many flows as were active
- * of late count, too, with what responses bring at most: the first of a round would be granted all, and keep it when the others follow. */
+/* Whether all that active flows could send at once fits: then nothing is lowered. As many flows as were active of late count, too, with
+ * what responses bring at most: the first of a round would be granted all, and keep it when the others follow. */
 INLINE bool all_fits(WITH_CORE const struct flow *flow)
 {
 	__u64 active = max_u64(get64(&GATE->active), 1), peak = max_u64(get64(&GATE->peak_active), active);
@@ -173,8 +161,7 @@ INLINE bool all_fits(WITH_CORE const struct flow *flow)
 	__u64 response = min_u64(offered, get64(&GATE->usual_response) * active);
 	__u64 threshold = get64(&GATE->threshold), pipe = active <= 1 ? pipe_of(CORE flow) : 0;
 
-	return credit_beyond_timers(CORE flow) ||
-	       (offered <= threshold + pipe && response * peak <= (threshold + (peak <= 1 ? pipe : 0)) * active);
+	return offered <= threshold + pipe && response * peak <= (threshold + (peak <= 1 ? pipe : 0)) * active;
 }
 
 /* Whether the flow is the only one as long as nobody knows the buffer: what it can hold one sender finds out best by itself. */
@@ -199,7 +186,9 @@ INLINE bool credit_has_no_more(WITH_CORE const struct flow *flow)
 								      (get32(&flow->last_response) > 0 && !any_flag(flow, FLOW_PUSHES_MIDWAY)));
 }
 
-/* Payload that is still to come of the response, from the acknowledgement number on. */
+/* Payload that is still to come of the response, from the acknowledgement number on, in whole segments: a sender whose response is longer
+ * than the last one would stand before less than a segment until it probes the window. Among very many, where responses are all alike, to
+ * the byte: what idle senders keep adds up. */
 INLINE __u64 lacking(WITH_CORE const struct flow *flow, __u32 ack)
 {
 	__u64 size = get64(&flow->size), response = expected(CORE flow), lacking;
@@ -208,7 +197,9 @@ INLINE __u64 lacking(WITH_CORE const struct flow *flow, __u32 ack)
 	if (size >= response)
 		return ~0ull;
 	lacking = response - size + (any_flag(flow, FLOW_RECEIVED) ? ahead_of(get32(&flow->received), ack) : 0);
-	return exceeds_turn(CORE flow) ? lacking : max_u64(div_ceil(lacking, mss), LEAST_SEGMENTS) * mss;
+	if (!exceeds_turn(CORE flow))
+		return max_u64(div_ceil(lacking, mss), LEAST_SEGMENTS) * mss;
+	return response == get64(&GATE->usual_response) ? lacking : div_ceil(lacking, mss) * mss;
 }
 
 /* Where windows are in danger; nothing is thinned on long paths, whose senders time their ACKs. */

@@ -225,6 +225,17 @@ INLINE bool was_lost(WITH_CORE const struct flow *flow, const struct segment *se
 	return (__u32)((__u32)now - get32(&flow->hole_since)) >= SETTINGS->min_interval;
 }
 
+/* By how much what arrives takes the response further. The first segment that arrives need not be the first that was sent. A FIN is no byte
+ * of a response. */
+INLINE __u32 adds_to_response(const struct flow *flow, const struct segment *segment)
+{
+	__u32 end = segment->seq + segment->payload, flags = get32(&flow->flags);
+
+	if (!(flags & (FLOW_RECEIVED | FLOW_ACKED)))
+		return segment->payload;
+	return ahead_of(end, flags & FLOW_RECEIVED ? get32(&flow->received) : get32(&flow->ack_high));
+}
+
 SUBPROGRAM int receive(WITH_CORE struct flow *flow, const struct segment *segment, __u64 now)
 {
 	__u32 wire, end;
@@ -272,9 +283,7 @@ SUBPROGRAM int receive(WITH_CORE struct flow *flow, const struct segment *segmen
 		}
 		if (withdraw(flow, FLOW_FORGIVEN))
 			add64(&GATE->belied, 1);
-		/* A FIN is no byte of a response. */
-		add64(&flow->size, any_flag(flow, FLOW_RECEIVED) ? ahead_of(segment->seq + segment->payload, get32(&flow->received)) :
-								   segment->payload);
+		add64(&flow->size, adds_to_response(flow, segment));
 		set32(&flow->received, end);
 		raise_flags(flow, FLOW_RECEIVED);
 		lower_flags(flow, FLOW_DRY | FLOW_AWAITED | FLOW_ONE_WAY);

@@ -45,7 +45,6 @@ SUBPROGRAM int trigger_of(WITH_CORE const struct flow *flow, const struct outgoi
 	if (governs(CORE flow)) {
 		credit_trigger(CORE flow, out, trigger);
 	} else if (SETTINGS->credit) {
-		trigger->calm = credit_beyond_timers(CORE flow);
 		wake_trigger(CORE flow, out, trigger);
 	} else {
 		trigger->calm = pac_beyond_timers(CORE flow);

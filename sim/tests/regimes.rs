@@ -216,6 +216,29 @@ fn a_rate_that_the_link_does_not_carry_costs_some_rounds_and_no_more() {
 }
 
 #[test]
+fn timers_that_fire_long_before_everybody_has_had_a_turn_leave_a_guard_its_use() {
+    // A turn of 400 flows takes 10 ms. Of what is lost in the first round, much is the begin of a response.
+    let run = |scheme: &str, senders: u32| {
+        report(&format!(
+            r#"
+senders = {senders}
+rounds = 4
+time_limit = "30s"
+scheme = "{scheme}"
+switch.buffer = "512KB"
+tcp = {{ cc = "cubic", sack = true, rack = true, timestamps = true, initial_window = 10, rto_min = "5ms", delayed_ack = "40ms" }}
+workload = {{ kind = "rounds", volume = "64KB", direction = "pull", connections = "persistent", start_jitter = "50us" }}
+"#
+        ))
+        .goodput_mbps
+    };
+    for senders in [300, 400] {
+        let [alone, given, found] = ["none", "credit", AUTO].map(|scheme| run(scheme, senders));
+        assert!(given.min(found) > 880.0, "{senders}: {alone}, {given} and {found} Mb/s");
+    }
+}
+
+#[test]
 fn in_a_crowd_nothing_is_held_for_longer_than_was_said() {
     // Two frames for each of 4000 flows take 97 ms at 1 Gb/s, as long as anything may be held.
     let report = report(

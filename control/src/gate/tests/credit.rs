@@ -394,6 +394,29 @@ fn among_very_many_a_response_ends_with_the_window_closed() {
 }
 
 #[test]
+fn where_responses_differ_no_sender_is_left_with_less_than_a_segment() {
+    // How long the response is that ended last, of any flow, and what is left open of 4 segments and 288 bytes after four.
+    for (active, usual, left_open) in
+        [(100, 4 * MSS + 288, 2 * MSS), (10_000, 5 * MSS, MSS), (10_000, 4 * MSS + 288, 288)]
+    {
+        let mut host = guard();
+        host.shim.state.gate.offered.set(1 << 20);
+        host.connect(0);
+        host.shim.state.gate.peak_active.set(active);
+        host.shim.state.gate.looked_back.set(host.now.0);
+        host.shim.state.flows[0].last_response.set(4 * MSS + 288);
+        host.shim.state.gate.usual_response.set(u64::from(usual));
+        host.send(0, request(1));
+        for segment in 0..4 {
+            host.data(0, 1 + segment * MSS, MSS);
+            host.ack(0, 1 + (segment + 1) * MSS);
+        }
+        let told = host.told(0);
+        assert!((left_open..left_open + 2 * UNIT).contains(&told), "{told} among {active}, the usual one has {usual}");
+    }
+}
+
+#[test]
 fn what_was_asked_for_is_waited_for_as_long_as_responses_take() {
     let mut host = guard();
     host.connect(0);

@@ -261,6 +261,19 @@ fn the_end_of_a_connection_is_no_byte_of_its_last_response() {
 }
 
 #[test]
+fn a_response_counts_from_its_first_byte_also_when_that_is_lost() {
+    for config in [Config::credit(96_000), Config::new(96_000)] {
+        let mut host = Host::new(config);
+        host.connect(0);
+        host.send(0, request(1));
+        host.data(0, 1 + MSS, MSS);
+        host.data(0, 1, MSS);
+        host.receive(0, Segment { flags: Flags::FIN | Flags::ACK, ..data(1 + 2 * MSS, 0) });
+        assert_eq!(host.shim.gate().usual_response.get(), u64::from(2 * MSS));
+    }
+}
+
+#[test]
 fn answers_that_end_leave_windows_alone_as_long_as_the_next_ones_fit_together() {
     for (buffer, lowered) in [(1_000_000, false), (96_000, true)] {
         let mut host = Host::new(Config { rate_mbps: 1_000, ..Config::credit(buffer) });

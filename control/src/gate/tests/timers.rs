@@ -137,32 +137,6 @@ fn senders_that_repeat_what_was_received_shorten_the_holds_of_acks_step_by_step(
 }
 
 #[test]
-fn where_timers_fire_before_everybody_has_had_a_turn_all_is_left_to_tcp() {
-    // Mb/s of the link, and what has arrived of late where that is not known.
-    for (floor, active, rate, came, left_alone) in [
-        (1, 200, 1_000, 0, true),
-        (1, 20, 1_000, 0, false),
-        (200, 200, 1_000, 0, false),
-        (20, 200, 1_000, 0, false),
-        (20, 200, 0, 1_000, false),
-        (1, 200, 0, 1_000, true),
-    ] {
-        let mut host = Host::new(Config { rate_mbps: rate, own_timer: Span::millis(floor), ..Config::credit(96_000) });
-        host.connect(0);
-        host.shim.state.gate.peak.set(came * 131_072 / 1_000);
-        // As many flows were active of late, and what TCP offers them does not fit.
-        host.shim.state.gate.peak_active.set(active);
-        host.shim.state.gate.looked_back.set(host.now.0);
-        host.shim.state.gate.offered.set(1 << 24);
-        let before = host.shim.gate().rewritten.get();
-        let asked = host.send(0, request(1));
-        assert!(host.has_left(asked));
-        let untouched = host.shim.gate().rewritten.get() == before;
-        assert_eq!(untouched, left_alone, "{active} flows, a timer of {floor} ms, {rate} Mb/s");
-    }
-}
-
-#[test]
 fn what_comes_late_of_a_connection_before_is_nobody_s() {
     let mut host = host(Span::ZERO);
     host.send(0, Segment { flags: Flags::SYN, mss: 1460, wscale: Some(7), ..blank() });

@@ -2,12 +2,17 @@
 
 use ackgate_control::m21::Allowance;
 use ackgate_control::segment::Flags;
+use ackgate_control::units::Span;
 
 use super::{Phase, Sender};
 use crate::engine::{Ps, Random};
 use crate::net::Packet;
 use crate::tcp::config::TcpConfig;
 use crate::tcp::endpoint::timestamp;
+
+/// The persist timer's least time, which also overrides silly-window avoidance: RFC 9293 §3.8.6.2.1 says 0.1 to 1 s, and Linux takes
+/// 200 ms, however short its retransmission timeout is.
+const LEAST_PERSIST: Ps = Ps::from_span(Span::millis(200));
 
 /// A piece of the stream to send.
 #[derive(Clone, Copy, Debug)]
@@ -225,7 +230,7 @@ impl Sender {
     fn arm_persist(&mut self, now: Ps, config: &TcpConfig, random: &mut Random) {
         self.persist = true;
         self.renew_timeout(config, random);
-        self.deadline = now + self.timeout;
+        self.deadline = now + self.timeout.max(LEAST_PERSIST);
     }
 
     /// Whether no window has room for another segment after `end`.
