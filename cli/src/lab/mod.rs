@@ -179,6 +179,9 @@ pub(crate) struct Network {
     /// Senders' minimum retransmission timeout (kernel default: 200ms).
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     rto_min: Option<Duration>,
+    /// Receiver's minimum retransmission timeout (kernel default: 200ms).
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    receiver_rto_min: Option<Duration>,
     /// Senders' initial congestion window in segments (kernel default: 10).
     #[arg(long, value_name = "SEGMENTS")]
     initial_window: Option<u32>,
@@ -315,6 +318,7 @@ impl Network {
             burst: self.burst.unwrap_or_else(|| Spec::burst_for(rate)),
             offloads: self.offloads == Switch::On,
             rto_min: self.rto_min,
+            receiver_rto_min: self.receiver_rto_min,
             initial_window: self.initial_window,
             delayed_ack: self.delayed_ack,
             ecn,

@@ -79,6 +79,8 @@ pub(super) fn carried(lab: &Lab, bench: &Bench<'_>, span: Duration) -> Result<f6
 struct Incast {
     mbps: u64,
     rtt: Duration,
+    /// Least retransmission timeout of all hosts; `None` keeps the kernel's.
+    rto_min: Option<Duration>,
     rounds: Rounds,
 }
 
@@ -86,8 +88,12 @@ struct Incast {
 const FAR: Incast = Incast {
     mbps: 200,
     rtt: Duration::from_millis(5),
+    rto_min: None,
     rounds: Rounds { rounds: 12, limit: Duration::from_secs(10), ..TEN },
 };
+
+/// Timers fire long before all flows have had a turn.
+const HASTY: Incast = Incast { rtt: Duration::ZERO, rto_min: Some(Duration::from_millis(5)), ..FAR };
 
 const fn row(name: &'static str, what: &'static str, measure: &'static Incast) -> Row {
     Row { name, what, unit: Unit::Mbps, measure }
@@ -97,9 +103,13 @@ pub(super) const ROWS: &[Row] = &[
     row(
         "incast-8",
         "8 senders of 64 KB, kept, 500 Mb/s",
-        &Incast { mbps: 500, rtt: Duration::ZERO, rounds: Rounds { connections: 8, rounds: 40, ..TEN } },
+        &Incast { mbps: 500, rtt: Duration::ZERO, rto_min: None, rounds: Rounds { connections: 8, rounds: 40, ..TEN } },
     ),
-    row("incast-64", "64 senders of 64 KB, kept, 500 Mb/s", &Incast { mbps: 500, rtt: Duration::ZERO, rounds: TEN }),
+    row(
+        "incast-64",
+        "64 senders of 64 KB, kept, 500 Mb/s",
+        &Incast { mbps: 500, rtt: Duration::ZERO, rto_min: None, rounds: TEN },
+    ),
     row("incast-64-5ms", "64 senders of 64 KB, kept, 200 Mb/s, RTT 5 ms", &FAR),
     row(
         "incast-200-5ms",
@@ -116,11 +126,18 @@ pub(super) const ROWS: &[Row] = &[
         "the same with 200 senders",
         &Incast { rtt: Duration::from_millis(20), rounds: Rounds { connections: 200, ..FAR.rounds }, ..FAR },
     ),
+    row("rto-64", "64 senders of 64 KB, kept, 200 Mb/s, RTOmin 5 ms at all hosts", &HASTY),
+    row(
+        "rto-200",
+        "the same with 200 senders",
+        &Incast { rounds: Rounds { connections: 200, rounds: 5, ..HASTY.rounds }, ..HASTY },
+    ),
 ];
 
 impl Measure for Incast {
     fn measure(&self, bench: &Bench<'_>) -> Result<f64, RowError> {
-        let (lab, guard) = bench.lab(Spec { rtts: vec![self.rtt; HOSTS], ..spec(HOSTS, self.mbps) })?;
+        let (rtts, rto_min) = (vec![self.rtt; HOSTS], self.rto_min);
+        let (lab, guard) = bench.lab(Spec { rtts, rto_min, receiver_rto_min: rto_min, ..spec(HOSTS, self.mbps) })?;
         let mbps = self.rounds.mbps(&lab, HOSTS, bench)?;
         end(guard)?;
         Ok(mbps)

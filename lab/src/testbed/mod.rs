@@ -469,10 +469,10 @@ impl Testbed {
 
     fn route_options(&self, at_sender: bool) -> String {
         let mut options = String::new();
+        if let Some(t) = if at_sender { self.spec.rto_min } else { self.spec.receiver_rto_min } {
+            options += &format!(" rto_min {}ms", t.as_millis());
+        }
         if at_sender {
-            if let Some(t) = self.spec.rto_min {
-                options += &format!(" rto_min {}ms", t.as_millis());
-            }
             if let Some(w) = self.spec.initial_window {
                 options += &format!(" initcwnd {w}");
             }

@@ -61,6 +61,8 @@ pub struct Spec {
     pub offloads: bool,
     /// Floor of the senders' retransmission timeout; `None` keeps the kernel's (200 ms).
     pub rto_min: Option<Duration>,
+    /// The same at the receiver, whose requests it repeats.
+    pub receiver_rto_min: Option<Duration>,
     /// Senders' initial window in segments; `None` keeps the kernel's (10).
     pub initial_window: Option<u32>,
     /// Lets the receiver delay its ACKs as the kernel likes; otherwise every segment is acknowledged at once, as in the
@@ -110,6 +112,7 @@ impl Spec {
             burst: Self::burst_for(1_000_000_000),
             offloads: false,
             rto_min: None,
+            receiver_rto_min: None,
             initial_window: None,
             delayed_ack: false,
             ecn: false,
@@ -164,7 +167,8 @@ impl Spec {
                 "a base round-trip time of {rtt:?}: the lab's delay line holds frames for at most 10s"
             ));
         }
-        if self.rto_min.is_some_and(|t| t < Duration::from_millis(1) || t > Duration::from_secs(120)) {
+        let sensible = Duration::from_millis(1)..=Duration::from_secs(120);
+        if [self.rto_min, self.receiver_rto_min].into_iter().flatten().any(|t| !sensible.contains(&t)) {
             return complain("the floor of the retransmission timeout is 1ms to 120s".into());
         }
         Ok(())
@@ -187,6 +191,7 @@ mod tests {
             Spec { mark: Some(96_000), ..base.clone() },
             Spec { initial_window: Some(0), ..base.clone() },
             Spec { rto_min: Some(Duration::ZERO), ..base.clone() },
+            Spec { receiver_rto_min: Some(Duration::from_secs(121)), ..base.clone() },
             Spec { rtts: vec![Duration::ZERO; 7], ..base.clone() },
             Spec { rtts: vec![Duration::from_secs(11); 8], ..base.clone() },
             Spec { limited: false, mark: Some(30_000), ..base.clone() },
