@@ -187,8 +187,8 @@ INLINE bool credit_has_no_more(WITH_CORE const struct flow *flow)
 }
 
 /* Payload that is still to come of the response, from the acknowledgement number on, in whole segments: a sender whose response is longer
- * than the last one would stand before less than a segment until it probes the window. Among very many, where responses are all alike, to
- * the byte: what idle senders keep adds up. */
+ * than the last one would stand before less than a segment until it probes the window. Among very many, where responses are all alike as
+ * far as is known, to the byte: what idle senders keep adds up, the first time already. */
 INLINE __u64 lacking(WITH_CORE const struct flow *flow, __u32 ack)
 {
 	__u64 size = get64(&flow->size), response = expected(CORE flow), lacking;
@@ -331,19 +331,19 @@ INLINE void credit_trigger(WITH_CORE const struct flow *flow, const struct outgo
 	price(CORE flow, out, to, trigger);
 }
 
+/* What leaves while its grant waits costs what its sender has left; where `trigger` says already whether there is danger. */
 INLINE void without_grant(WITH_CORE const struct flow *flow, const struct outgoing *out, struct trigger *trigger)
 {
-	trigger->calm = explores(CORE_ALONE) || all_fits(CORE flow);
 	price(CORE flow, out, kept_edge(flow, out), trigger);
 }
 
-/* What it costs to let a request go without a grant: what its sender has left, and the bare ACK that it answers with. */
-INLINE __u64 cost_of_split(WITH_CORE const struct flow *flow, const struct outgoing *out)
+/* The same for what is held: a request is answered with a bare ACK, too. */
+INLINE void split_off(WITH_CORE const struct flow *flow, const struct outgoing *out, struct trigger *trigger)
 {
-	struct trigger trigger = {};
-
-	without_grant(CORE flow, out, &trigger);
-	return trigger.wire + (out->data ? get32(&flow->header) : 0);
+	trigger->calm = explores(CORE_ALONE) || all_fits(CORE flow);
+	without_grant(CORE flow, out, trigger);
+	if (out->data)
+		trigger->wire += get32(&flow->header);
 }
 
 #endif

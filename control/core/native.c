@@ -42,8 +42,7 @@ void ackgate_trigger(STATE, const struct flow *flow, const struct outgoing *out,
 
 void ackgate_without_grant(STATE, const struct flow *flow, const struct outgoing *out, struct trigger *trigger)
 {
-	without_grant(CORE flow, out, trigger);
-	trigger->wire = cost_of_split(CORE flow, out);
+	split_off(CORE flow, out, trigger);
 }
 
 void ackgate_charge(STATE, struct flow *flow, const struct outgoing *out, const struct trigger *trigger, __u64 now)

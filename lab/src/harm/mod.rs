@@ -416,6 +416,7 @@ mod tests {
             choose(&names).map(|rows| rows.iter().map(|row| row.name).collect::<Vec<_>>())
         };
         assert_eq!(names(&["md5"]), Ok(vec!["md5"]));
+        assert_eq!(names(&["incast-64"]), Ok(vec!["incast-64"]), "not those that begin so");
         assert_eq!(names(&["forged"]).map(|rows| rows.len()), Ok(4));
         assert_eq!(names(&["slow", "md5"]), Ok(vec!["slow-reader", "md5"]));
         assert_eq!(names(&[]).map(|rows| rows.len()), Ok(rows().count()));

@@ -84,12 +84,15 @@ struct Incast {
     rounds: Rounds,
 }
 
+/// Rounds at the bench's own base round-trip time.
+const NEAR: Incast = Incast { mbps: 500, rtt: Duration::ZERO, rto_min: None, rounds: TEN };
+
 /// Rounds of the far rows: the guard has to learn round trips first, and they are long.
 const FAR: Incast = Incast {
     mbps: 200,
     rtt: Duration::from_millis(5),
-    rto_min: None,
     rounds: Rounds { rounds: 12, limit: Duration::from_secs(10), ..TEN },
+    ..NEAR
 };
 
 /// Timers fire long before all flows have had a turn.
@@ -103,13 +106,9 @@ pub(super) const ROWS: &[Row] = &[
     row(
         "incast-8",
         "8 senders of 64 KB, kept, 500 Mb/s",
-        &Incast { mbps: 500, rtt: Duration::ZERO, rto_min: None, rounds: Rounds { connections: 8, rounds: 40, ..TEN } },
+        &Incast { rounds: Rounds { connections: 8, rounds: 40, ..TEN }, ..NEAR },
     ),
-    row(
-        "incast-64",
-        "64 senders of 64 KB, kept, 500 Mb/s",
-        &Incast { mbps: 500, rtt: Duration::ZERO, rto_min: None, rounds: TEN },
-    ),
+    row("incast-64", "64 senders of 64 KB, kept, 500 Mb/s", &NEAR),
     row("incast-64-5ms", "64 senders of 64 KB, kept, 200 Mb/s, RTT 5 ms", &FAR),
     row(
         "incast-200-5ms",

@@ -395,16 +395,18 @@ fn among_very_many_a_response_ends_with_the_window_closed() {
 
 #[test]
 fn where_responses_differ_no_sender_is_left_with_less_than_a_segment() {
-    // How long the response is that ended last, of any flow, and what is left open of 4 segments and 288 bytes after four.
-    for (active, usual, left_open) in
-        [(100, 4 * MSS + 288, 2 * MSS), (10_000, 5 * MSS, MSS), (10_000, 4 * MSS + 288, 288)]
+    // How long this flow's last response was and the one that ended last, of any flow, and what is left open of 4 segments
+    // and 288 bytes after four.
+    let most = 4 * MSS + 288;
+    for (active, last, usual, left_open) in
+        [(100, most, most, 2 * MSS), (10_000, most, 5 * MSS, MSS), (10_000, 0, most, 288), (10_000, most, most, 288)]
     {
         let mut host = guard();
         host.shim.state.gate.offered.set(1 << 20);
         host.connect(0);
         host.shim.state.gate.peak_active.set(active);
         host.shim.state.gate.looked_back.set(host.now.0);
-        host.shim.state.flows[0].last_response.set(4 * MSS + 288);
+        host.shim.state.flows[0].last_response.set(last);
         host.shim.state.gate.usual_response.set(u64::from(usual));
         host.send(0, request(1));
         for segment in 0..4 {
