@@ -117,10 +117,9 @@ INLINE __u64 together(WITH_CORE const struct flow *flow, __u64 flows)
  * that begins all wait at once. */
 INLINE __u32 least_segments(WITH_CORE const struct flow *flow)
 {
-	__u64 all = get64(&GATE->peak_active) * flow_wire(flow, LEAST_SEGMENTS * get32(&flow->mss));
 	__u64 rate = link_rate(CORE_ALONE);
 
-	return rate > 0 && all > (rate * SETTINGS->max_hold) >> 21 ? 1 : LEAST_SEGMENTS;
+	return rate > 0 && least_grants(CORE flow) > (rate * SETTINGS->max_hold) >> 21 ? 1 : LEAST_SEGMENTS;
 }
 
 /* The flow's share as payload bytes, in whole segments. On long paths the most flows of late count: what has been granted
@@ -148,7 +147,7 @@ SUBPROGRAM __u32 share(WITH_CORE const struct flow *flow)
 
 INLINE bool exceeds_turn(WITH_CORE const struct flow *flow)
 {
-	return get64(&GATE->peak_active) * flow_wire(flow, LEAST_SEGMENTS * get32(&flow->mss)) > turn(CORE_ALONE);
+	return least_grants(CORE flow) > turn(CORE_ALONE);
 }
 
 /* Whether all that active flows could send at once fits: then nothing is lowered. As many flows as were active of late count, too, with
@@ -235,7 +234,7 @@ INLINE __u32 affordable(WITH_CORE const struct flow *flow, const struct outgoing
 			(any_flag(flow, FLOW_RECEIVED) ? ahead_of(get32(&flow->received), out->ack) : 0);
 	__u64 rounding = (1u << (out->shift & 15)) - 1;
 
-	return min_u64(max_u64(in_pairs(CORE saturating_sub(payload, rounding) / mss), LEAST_SEGMENTS) * mss, 1u << 30);
+	return min_u64(max_u64(in_pairs(CORE saturating_sub(payload, rounding) / mss), least_segments(CORE flow)) * mss, 1u << 30);
 }
 
 /* What the sender may have that explores: what its response lacks, or where no end is in sight, as much again as has come of it, and a share.
@@ -263,7 +262,7 @@ INLINE __u32 grant(WITH_CORE const struct flow *flow, const struct outgoing *out
 	among_many = asks && get64(&GATE->active) > TURNS && !side_by_side;
 	if (out->class == CLASS_HANDSHAKE && !any_flag(flow, FLOW_HALF_OPEN) && !out->data && exceeds_turn(CORE flow))
 		return out->ack;
-	if (may_have_ended || among_many || out->class == CLASS_HANDSHAKE)
+	if (may_have_ended || among_many || (out->class == CLASS_HANDSHAKE && !out->data))
 		return least(flow, out);
 	wanted = lacking(CORE flow, out->ack);
 	/* The end of a response is granted at once over a long path, where each further grant takes a round trip. */

@@ -205,7 +205,7 @@ INLINE bool may_pass(WITH_CORE const struct flow *flow, const struct segment *se
 	 * budget, which the buffer has. */
 	if (order_kept && class == CLASS_HANDSHAKE && SETTINGS->credit && keeps_pace(CORE flow, out, wire, now) &&
 	    owed_up_to(CORE path_of(max_u64(booked_with(CORE flow), get64(&GATE->threshold)))) + wire <=
-		    get64(&GATE->threshold) / 8 * 9 + pipe_of(CORE flow))
+		    get64(&GATE->threshold) + max_u64(get64(&GATE->threshold) / 8, pipe_of(CORE flow)))
 		return true;
 	if (held >= SETTINGS->max_held)
 		return true;

@@ -88,11 +88,20 @@ INLINE __u64 since(__u64 now, __u64 earlier)
 	return saturating_sub(now, earlier);
 }
 
+/* Bytes of a SYN on the wire, with its options, preamble and gap; other bare segments have hardly less. */
+#define SYN_BYTES 98
+
+/* What has arrived of all flows, wire bytes, bare segments included; headers of data count twice, five percent too much. */
+INLINE __u64 arrived(CORE_ONLY)
+{
+	return get64(&GATE->bytes) + get64(&GATE->arrivals) * SYN_BYTES;
+}
+
 /* The handshake's round trip is timed from now on. */
 INLINE void time_handshake(WITH_CORE struct flow *flow, __u64 now)
 {
 	set64(&flow->handshake_start, max_u64(now, 1));
-	set32(&flow->handshake_bytes, get64(&GATE->bytes));
+	set32(&flow->arrived_before, arrived(CORE_ALONE));
 }
 
 INLINE __u64 round_trip(const struct flow *flow)

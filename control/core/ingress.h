@@ -106,33 +106,35 @@ INLINE void follow_mss(struct flow *flow, const struct segment *segment, __u32 e
 /* How long a least RTT is believed, in units of 1024 ns: a path may become longer. */
 #define RTT_MEMORY (10u * 1000000000u / 1024u)
 
-/* Least RTT of this and the last ten seconds. */
-INLINE void note_least_rtt(struct flow *flow, __u64 sample, __u64 now)
+/* The least sample of this and the last ten seconds; `next` is that of these alone, which began at `since`. */
+INLINE void note_least(__u32 *least, __u32 *next, __u32 *since, __u32 sample, __u64 now)
 {
-	__u32 least = get32(&flow->least_rtt), next = get32(&flow->next_rtt), clock = now >> 10;
+	__u32 before = get32(least), present = get32(next), clock = now >> 10;
 
-	if (get32(&flow->samples) < SAMPLES)
-		set32(&flow->samples, get32(&flow->samples) + 1);
-	if (next == 0 || sample < next)
-		set32(&flow->next_rtt, next = sample);
-	if (least == 0 || sample < least) {
-		set32(&flow->least_rtt, sample);
-	} else if (clock - get32(&flow->rtt_since) > RTT_MEMORY) {
-		set32(&flow->least_rtt, next);
-		set32(&flow->next_rtt, sample);
-		set32(&flow->rtt_since, clock);
+	if (present == 0 || sample < present)
+		set32(next, present = sample);
+	if (before == 0 || sample < before) {
+		set32(least, sample);
+	} else if (clock - get32(since) > RTT_MEMORY) {
+		set32(least, present);
+		set32(next, sample);
+		set32(since, clock);
 	}
 }
 
-/* Bytes of a SYN in a switch's buffer, about. */
-#define SYN_BYTES 84
+INLINE void note_least_rtt(struct flow *flow, __u64 sample, __u64 now)
+{
+	if (get32(&flow->samples) < SAMPLES)
+		set32(&flow->samples, get32(&flow->samples) + 1);
+	note_least(&flow->least_rtt, &flow->next_rtt, &flow->rtt_since, sample, now);
+}
 
-/* A handshake's round trip less what may have stood before it in the queue: the data that came meanwhile, and the SYNs of a burst. */
+/* A handshake's round trip less what may have stood before it in the queue: what came meanwhile, and other connections' SYNs, too. */
 INLINE __u64 without_burst(WITH_CORE const struct flow *flow, __u64 sample)
 {
-	__u64 came = (__u32)((__u32)get64(&GATE->bytes) - get32(&flow->handshake_bytes)), rate = path_rate(CORE_ALONE);
+	__u64 came = (__u32)((__u32)arrived(CORE_ALONE) - get32(&flow->arrived_before)), rate = path_rate(CORE_ALONE);
 
-	return rate == 0 ? sample : saturating_sub(sample, ((came + get64(&GATE->syn_burst) * SYN_BYTES) << 20) / rate);
+	return rate == 0 ? sample : saturating_sub(sample, (came << 20) / rate);
 }
 
 INLINE void sample_handshake(WITH_CORE struct flow *flow, const struct segment *segment,
@@ -141,25 +143,32 @@ INLINE void sample_handshake(WITH_CORE struct flow *flow, const struct segment *
 	__u64 start = take64(&flow->handshake_start);
 
 	if (start != 0 && segment->flags & ACK) {
-		__u64 rtt = min_u64(since(now, start), LONGEST_RTT);
+		__u64 rtt = min_u64(since(now, start), LONGEST_RTT), alone = without_burst(CORE flow, rtt);
 
 		set32(&flow->rtt, rtt);
-		set32(&flow->handshake_rtt, without_burst(CORE flow, rtt));
+		set32(&flow->handshake_rtt, alone);
 		note_rtt(CORE rtt);
+		note_least(&GATE->least_handshake, &GATE->next_handshake, &GATE->handshakes_since, max_u64(alone, 1), now);
 	}
 }
 
-/* A round trip less the time that what is in flight over short paths takes on the link, while so many take turns that the budget
- * always stands in the queue: their least round trips would make short paths look long. */
-INLINE __u64 without_queue(WITH_CORE __u64 sample)
+/* Where least grants of all are more than so many budgets, the queue never empties. */
+#define FEW_BUDGETS 4
+
+/* A round trip less the time that what is in flight over short paths takes on the link, while flows take turns: their least round trips
+ * would make short paths look long. Some of it is on its way instead: where the queue empties at times, no less than the least that any
+ * handshake has taken of late. */
+INLINE __u64 without_queue(WITH_CORE const struct flow *flow, __u64 sample)
 {
-	__u64 rate = path_rate(CORE_ALONE), queued;
+	__u64 rate = path_rate(CORE_ALONE), queued, least = 1;
 	__u32 threshold = path_of(get64(&GATE->threshold));
 
 	if (rate == 0 || threshold == 0 || concurrent(CORE_ALONE))
 		return sample;
 	queued = (owed_up_to(CORE threshold - 1) << 20) / rate;
-	return max_u64(saturating_sub(sample, queued), 1);
+	if (least_grants(CORE flow) <= FEW_BUDGETS * get64(&GATE->threshold))
+		least = max_u64(min_u64(get32(&GATE->least_handshake), sample), 1);
+	return max_u64(saturating_sub(sample, queued), least);
 }
 
 /* PAC section IV-A, method 1: the echo of a TSval that was new when it left. */
@@ -174,7 +183,7 @@ INLINE void sample_timestamp(WITH_CORE struct flow *flow, const struct segment *
 	if (SETTINGS->timestamps)
 		set32(&flow->rtt, smooth(get32(&flow->rtt), sample));
 	if (segment->payload > 0 && segment->tsecr == get32(&flow->ts_value))
-		note_least_rtt(flow, without_queue(CORE sample), now);
+		note_least_rtt(flow, without_queue(CORE flow, sample), now);
 }
 
 /* A sender that had used up its window answers what let it go on: with a whole segment, for which there was no room before. What is
@@ -189,7 +198,7 @@ INLINE void sample_answer(WITH_CORE struct flow *flow, __u32 payload, __u64 now)
 	set32(&flow->let_go, 0);
 	sample = (__u64)(__u32)((__u32)(now >> 10) - start) << 10;
 	if (payload >= get32(&flow->mss) && sample <= LONGEST_RTT)
-		note_least_rtt(flow, without_queue(CORE sample), now);
+		note_least_rtt(flow, without_queue(CORE flow, sample), now);
 }
 
 INLINE void count_loss(WITH_CORE const struct flow *flow, __u64 now)

@@ -196,6 +196,12 @@ INLINE bool admits(WITH_CORE __u64 trigger, __u64 holds)
 	return room_needed(CORE trigger, holds) <= room_for(CORE holds);
 }
 
+/* What least grants of as many flows as were active at once of late are together, wire bytes. */
+INLINE __u64 least_grants(WITH_CORE const struct flow *flow)
+{
+	return get64(&GATE->peak_active) * flow_wire(flow, LEAST_SEGMENTS * get32(&flow->mss));
+}
+
 /* Whether all active flows can send side by side: nobody waits, and no ACK needs a copy. */
 INLINE bool concurrent(CORE_ONLY)
 {

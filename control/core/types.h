@@ -307,6 +307,12 @@ struct gate {
 	__u64 peer_timer;
 	/* Instant of the scheduler's last sign of life, ns; only used where the scheduler is another process. */
 	__u64 heartbeat;
+	/* Least RTT of the handshakes of late, less what may have queued meanwhile, ns; 0 when none is known. */
+	__u32 least_handshake;
+	/* That of the present ten seconds, ns. */
+	__u32 next_handshake;
+	/* When these began: the low 32 bits of ns / 1024. */
+	__u32 handshakes_since;
 } __attribute__((aligned(64)));
 
 /* State of one connection; what nearly every segment needs comes first. */
@@ -406,8 +412,8 @@ struct flow {
 	__u32 peer_mss;
 	/* The handshake's RTT without what may have queued meanwhile, ns. */
 	__u32 handshake_rtt;
-	/* What had arrived from all flows when the handshake began to be timed: the low 32 bits. */
-	__u32 handshake_bytes;
+	/* What had arrived of all flows when the handshake began to be timed, wire bytes: the low 32 bits. */
+	__u32 arrived_before;
 	/* Payload of the sender's last segment that could have been larger; 0 where the last one could not. */
 	__u32 lesser;
 	/* What our TCP's retransmission timer would repeat: what the peer has acknowledged last. Before that where it has received something

@@ -201,6 +201,7 @@ mod charges;
 mod credit;
 mod evidence;
 mod holding;
+mod lengths;
 mod link;
 mod paths;
 mod properties;

@@ -1,9 +1,9 @@
-//! Paths of different lengths behind one port: how a path's length shows, and who waits for whom.
+//! Paths of different lengths behind one port: who waits for whom, and what is granted over them.
 
 use super::*;
 
 /// Exact credit at 1 Gb/s in front of 96 KB.
-fn guard() -> Host {
+pub(super) fn guard() -> Host {
     Host::new(Config { rate_mbps: 1_000, ..Config::credit(96_000) })
 }
 
@@ -14,15 +14,11 @@ impl Host {
     }
 
     /// The flow's path is known to take so long.
-    fn make_path(&self, flow: u32, rtt: Span) {
+    pub(super) fn make_path(&self, flow: u32, rtt: Span) {
         let flow = &self.shim.state.flows[flow as usize];
         flow.least_rtt.set(rtt.0 as u32);
         flow.rtt.set(rtt.0 as u32);
         flow.samples.set(8);
-    }
-
-    fn least_rtt(&self, flow: u32) -> u64 {
-        u64::from(self.shim.state.flows[flow as usize].least_rtt.get())
     }
 
     fn by_path(&self) -> Vec<u64> {
@@ -30,69 +26,6 @@ impl Host {
         let beyond = gate.owed_by_path.iter().skip(1).map(|cell| cell.get());
         [gate.owed.get() - gate.owed_beyond.get()].into_iter().chain(beyond).collect()
     }
-}
-
-#[test]
-fn a_sender_that_had_used_up_its_window_shows_its_round_trip_when_it_goes_on() {
-    let mut host = guard();
-    for flow in 0..3 {
-        host.connect(flow);
-        // Windows that do not fit, or nothing would be lowered.
-        host.send(flow, request(1));
-    }
-    let edge = host.shim.state.flows[0].edge.get();
-    // No timestamps. All that was granted arrives, and the last ACK grants more.
-    for seq in (1..edge).step_by(MSS as usize) {
-        host.data(0, seq, MSS.min(edge - seq));
-    }
-    host.ack(0, edge);
-    let granted = host.now;
-    assert!(host.shim.state.flows[0].edge.get() > edge);
-    host.now += Span::millis(20);
-    host.shim.state.flows[0].least_rtt.set(0);
-    host.data(0, edge, MSS);
-    let sample = host.least_rtt(0);
-    assert!(sample.abs_diff(host.now.0 - granted.0) < 3_000, "{sample} ns");
-    // What follows in the stream answers nothing.
-    host.now += Span::millis(7);
-    host.shim.state.flows[0].least_rtt.set(0);
-    host.data(0, edge + MSS, MSS);
-    assert_eq!(host.least_rtt(0), 0);
-}
-
-#[test]
-fn what_can_go_on_by_itself_shows_no_round_trip() {
-    let mut host = guard();
-    host.connect(0);
-    host.send(0, request(1));
-    host.shim.state.flows[0].let_go.set(0);
-    host.data(0, 1, MSS);
-    host.ack(0, 1 + MSS);
-    host.now += Span::millis(20);
-    host.shim.state.flows[0].least_rtt.set(0);
-    host.data(0, 1 + MSS, MSS);
-    assert_eq!(host.least_rtt(0), 0, "its window was not used up");
-}
-
-#[test]
-fn the_end_of_a_response_that_was_on_its_way_already_answers_nothing() {
-    let mut host = guard();
-    for flow in 0..3 {
-        host.connect(flow);
-        host.send(flow, request(1));
-    }
-    // Less than a segment is left of the window, and the response ends with less than that.
-    let edge = host.shim.state.flows[0].edge.get() / MSS * MSS + 1;
-    for seq in (1..edge).step_by(MSS as usize) {
-        host.data(0, seq, MSS);
-    }
-    host.shim.state.flows[0].edge.set(edge + 300);
-    host.ack(0, edge);
-    assert!(host.shim.state.flows[0].let_go.get() > 0 && host.shim.state.flows[0].edge.get() > edge + 300);
-    host.now += Span::micros(20);
-    host.shim.state.flows[0].least_rtt.set(0);
-    host.data(0, edge, 200);
-    assert_eq!(host.least_rtt(0), 0, "there was room for it before");
 }
 
 /// A sender whose segments do not fill its grants, as where an application writes 4 KB at a time: room for less than a segment is left.
@@ -325,6 +258,38 @@ fn over_a_long_path_among_many_a_request_gets_a_share_and_the_end_of_a_response_
 }
 
 #[test]
+fn among_very_many_nobody_is_granted_two_segments_for_having_waited_too_long() {
+    for (active, segments) in [(100, 2), (20_000, 1)] {
+        let mut host = guard();
+        host.shim.state.gate.offered.set(1 << 20);
+        for flow in 0..2 {
+            host.connect(flow);
+            host.make_path(flow, Span::millis(1));
+        }
+        host.shim.state.gate.peak_active.set(active);
+        host.shim.state.gate.active.set(active);
+        host.send(0, request(1));
+        let edge = host.shim.state.flows[0].edge.get();
+        for seq in (1..edge).step_by(MSS as usize) {
+            host.data(0, seq, MSS.min(edge - seq));
+        }
+        host.make_path(0, Span::millis(1));
+        // The end of a response, which is granted at once where there is room.
+        host.shim.state.gate.usual_response.set(u64::from(edge + 4 * MSS));
+        host.fill(1);
+        host.shim.state.flows[1].owed.add(200_000);
+        host.shim.state.gate.owed.add(200_000);
+        host.ack(0, edge);
+        assert_eq!(host.shim.held(), 1);
+        let (ack, class) = (SeqNumber(edge), decision::Class::Ack);
+        let (ece, data, repeated, dsack) = (false, false, false, false);
+        let out = decision::Outgoing { class, ack, ece, data, repeated, dsack, copy: true, window: 1000, shift: 7 };
+        let forced = decision::trigger(&host.shim.rules, host.shim.gate(), &host.shim.state.flows[0], &out);
+        assert_eq!(forced.edge().map(|to| (to.0 - edge) / MSS), Some(segments), "among {active}");
+    }
+}
+
+#[test]
 fn the_handshakes_last_ack_leaves_with_a_closed_window_and_its_request_follows() {
     let mut host = guard();
     for flow in 0..12 {
@@ -352,22 +317,6 @@ fn the_handshakes_last_ack_leaves_with_a_closed_window_and_its_request_follows()
     host.forgive(1);
     host.check_ledger();
     assert!(last(&host) > Some(0), "the copy has brought the window");
-}
-
-#[test]
-fn a_handshake_at_the_first_instant_of_the_clock_is_timed() {
-    let mut host = guard();
-    host.now = Time::ZERO;
-    let wscale = Some(7);
-    host.send(0, Segment { flags: Flags::SYN, mss: 1460, wscale, ..blank() });
-    host.wait(Span::millis(20));
-    host.receive(0, Segment { flags: Flags::SYN | Flags::ACK, mss: 1460, wscale, ..blank() });
-    host.ack(0, 1);
-    host.wait(Span::millis(1));
-    let asks = host.send(0, Segment { window: u16::MAX, ..request(1) });
-    assert!(host.has_left(asks));
-    let granted = host.shim.state.flows[0].edge.get() - 1;
-    assert!(granted > 2_000_000, "{granted}: what a path of 20 ms holds");
 }
 
 /// What the first flow owes over a path of that length, booked while the budget was `threshold`; and what may be triggered, with the

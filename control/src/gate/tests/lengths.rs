@@ -1,0 +1,202 @@
+//! How the length of a path shows: by handshakes, by timestamps, and by senders that had used up their windows.
+
+use super::paths::guard;
+use super::*;
+
+impl Host {
+    fn least_rtt(&self, flow: u32) -> u64 {
+        u64::from(self.shim.state.flows[flow as usize].least_rtt.get())
+    }
+
+    /// The guarded host begins to open a connection.
+    fn begin(&mut self, flow: u32) {
+        let wscale = Some(7);
+        self.send(flow, Segment { flags: Flags::SYN, mss: 1460, wscale, timestamps: Some((1, 0)), ..blank() });
+    }
+
+    /// The peer accepts it.
+    fn accept(&mut self, flow: u32) {
+        let wscale = Some(7);
+        self.receive(flow, Segment { flags: Flags::SYN | Flags::ACK, ack: SeqNumber(1), mss: 1460, wscale, ..blank() });
+    }
+
+    /// A connection to a peer at that round-trip time.
+    fn reach(&mut self, flow: u32, rtt: Span) {
+        self.begin(flow);
+        self.now += rtt;
+        self.accept(flow);
+    }
+}
+
+/// How long the path of flow 0 seems to be, us, whose sender had used up its window and answers after `rtt`, while so many take turns
+/// and flow 1 owes all of the budget: 528 us on the link without what has arrived.
+fn seems(host: &mut Host, active: u64, rtt: Span) -> u64 {
+    host.shim.state.gate.active.set(active);
+    host.shim.state.gate.peak_active.set(active);
+    host.shim.state.gate.looked_back.set(host.now.0);
+    host.fill(1);
+    host.shim.state.flows[0].let_go.set((host.now.0 >> 10) as u32 | 1);
+    host.now += rtt;
+    host.data(0, 1, MSS);
+    host.least_rtt(0) / 1_000
+}
+
+#[test]
+fn what_is_on_its_way_is_not_taken_for_a_queue() {
+    for (active, answered, length) in
+        [(16, 700, 500), (80, 700, 500), (16, 1_200, 672), (16, 300, 300), (1_000, 700, 172)]
+    {
+        let mut host = guard();
+        for flow in 0..2 {
+            host.reach(flow, Span::micros(500));
+            host.ack(flow, 1);
+        }
+        let seems = seems(&mut host, active, Span::micros(answered));
+        assert!(seems.abs_diff(length) < 5, "{seems} us for {answered} among {active}");
+    }
+}
+
+#[test]
+fn what_is_on_its_way_is_no_more_than_the_shortest_path_holds() {
+    let mut host = guard();
+    for (flow, rtt) in [(0, 500), (1, 500), (2, 100)] {
+        host.reach(flow, Span::micros(rtt));
+        host.ack(flow, 1);
+    }
+    assert!(seems(&mut host, 16, Span::micros(700)).abs_diff(172) < 5, "it may be the queue of flows nearby");
+}
+
+#[test]
+fn handshakes_that_came_together_do_not_make_paths_longer_one_by_one() {
+    let mut host = guard();
+    for flow in 0..400 {
+        host.begin(flow);
+    }
+    host.now += Span::micros(500);
+    for flow in 0..400 {
+        host.accept(flow);
+        // A SYN with its options takes as long on the link.
+        host.now += Span::nanos(784);
+    }
+    for flow in &host.shim.state.flows[..400] {
+        let rtt = flow.handshake_rtt.get();
+        assert!((498_000..=500_000).contains(&rtt), "{rtt} ns");
+    }
+}
+
+#[test]
+fn a_request_with_the_last_ack_of_its_handshake_gets_the_share_of_a_long_path() {
+    // The window that it brings, in segments.
+    let granted = |rtt, active: u64| {
+        let mut host = guard();
+        host.shim.state.gate.peak_active.set(active);
+        host.shim.state.gate.active.set(active - 1);
+        host.shim.state.gate.looked_back.set(host.now.0);
+        host.reach(0, rtt);
+        host.send(0, Segment { window: u16::MAX, ..request(1) });
+        host.shim.state.flows[0].edge.get() / MSS
+    };
+    // Path and half of the budget hold 159 KB.
+    assert_eq!(granted(Span::millis(1), 8), 14);
+    assert_eq!(granted(Span::millis(1), 64), 2);
+    assert_eq!(granted(Span::micros(50), 64), 2, "nearby, a new connection is expected to bring little");
+}
+
+#[test]
+fn handshakes_have_nothing_beyond_the_budget_over_a_long_path() {
+    let mut host = guard();
+    host.connect(0);
+    host.make_path(0, Span::millis(1));
+    host.reach(1, Span::millis(1));
+    host.send(0, request(1));
+    // What the path holds, and the budget but for two segments.
+    let (full, owed) = (host.shim.gate().threshold.get() + 125_000 - 2_000, host.owed(0));
+    host.shim.state.flows[0].owed.add((full - owed) as u32);
+    host.shim.state.gate.owed.add(full - owed);
+    let path = host.shim.state.flows[0].path.get() as usize;
+    host.shim.state.gate.owed_by_path[path].add(full - owed);
+    host.shim.state.gate.owed_beyond.add(full - owed);
+    host.check_ledger();
+    let opens = host.ack(1, 1);
+    assert!(host.has_left(opens));
+    assert_eq!(host.wire.last().map(|&(flow, _, window)| (flow, window)), Some((1, 0)), "its window waits");
+}
+
+#[test]
+fn a_handshake_at_the_first_instant_of_the_clock_is_timed() {
+    let mut host = guard();
+    host.now = Time::ZERO;
+    let wscale = Some(7);
+    host.send(0, Segment { flags: Flags::SYN, mss: 1460, wscale, ..blank() });
+    host.wait(Span::millis(20));
+    host.receive(0, Segment { flags: Flags::SYN | Flags::ACK, mss: 1460, wscale, ..blank() });
+    host.ack(0, 1);
+    host.wait(Span::millis(1));
+    let asks = host.send(0, Segment { window: u16::MAX, ..request(1) });
+    assert!(host.has_left(asks));
+    let granted = host.shim.state.flows[0].edge.get() - 1;
+    assert!(granted > 2_000_000, "{granted}: what a path of 20 ms holds");
+}
+
+#[test]
+fn a_sender_that_had_used_up_its_window_shows_its_round_trip_when_it_goes_on() {
+    let mut host = guard();
+    for flow in 0..3 {
+        host.connect(flow);
+        // Windows that do not fit, or nothing would be lowered.
+        host.send(flow, request(1));
+    }
+    let edge = host.shim.state.flows[0].edge.get();
+    // No timestamps. All that was granted arrives, and the last ACK grants more.
+    for seq in (1..edge).step_by(MSS as usize) {
+        host.data(0, seq, MSS.min(edge - seq));
+    }
+    host.ack(0, edge);
+    let granted = host.now;
+    assert!(host.shim.state.flows[0].edge.get() > edge);
+    host.now += Span::millis(20);
+    host.shim.state.flows[0].least_rtt.set(0);
+    host.data(0, edge, MSS);
+    let sample = host.least_rtt(0);
+    assert!(sample.abs_diff(host.now.0 - granted.0) < 3_000, "{sample} ns");
+    // What follows in the stream answers nothing.
+    host.now += Span::millis(7);
+    host.shim.state.flows[0].least_rtt.set(0);
+    host.data(0, edge + MSS, MSS);
+    assert_eq!(host.least_rtt(0), 0);
+}
+
+#[test]
+fn what_can_go_on_by_itself_shows_no_round_trip() {
+    let mut host = guard();
+    host.connect(0);
+    host.send(0, request(1));
+    host.shim.state.flows[0].let_go.set(0);
+    host.data(0, 1, MSS);
+    host.ack(0, 1 + MSS);
+    host.now += Span::millis(20);
+    host.shim.state.flows[0].least_rtt.set(0);
+    host.data(0, 1 + MSS, MSS);
+    assert_eq!(host.least_rtt(0), 0, "its window was not used up");
+}
+
+#[test]
+fn the_end_of_a_response_that_was_on_its_way_already_answers_nothing() {
+    let mut host = guard();
+    for flow in 0..3 {
+        host.connect(flow);
+        host.send(flow, request(1));
+    }
+    // Less than a segment is left of the window, and the response ends with less than that.
+    let edge = host.shim.state.flows[0].edge.get() / MSS * MSS + 1;
+    for seq in (1..edge).step_by(MSS as usize) {
+        host.data(0, seq, MSS);
+    }
+    host.shim.state.flows[0].edge.set(edge + 300);
+    host.ack(0, edge);
+    assert!(host.shim.state.flows[0].let_go.get() > 0 && host.shim.state.flows[0].edge.get() > edge + 300);
+    host.now += Span::micros(20);
+    host.shim.state.flows[0].least_rtt.set(0);
+    host.data(0, edge, 200);
+    assert_eq!(host.least_rtt(0), 0, "there was room for it before");
+}
