@@ -180,6 +180,13 @@ SUBPROGRAM int classify(WITH_CORE struct flow *flow, const struct segment *segme
 	return class;
 }
 
+/* Whether the scheduler has been called and has not come yet: it leaves a wish for budget behind wherever its next release has no room, and
+ * a wish that comes true is taken back. */
+INLINE bool scheduler_is_called(CORE_ONLY)
+{
+	return get64(&GATE->wanted) == 0;
+}
+
 INLINE bool may_pass(WITH_CORE const struct flow *flow, const struct segment *segment, const struct outgoing *out,
 		     const struct trigger *trigger, __u64 now)
 {
@@ -209,8 +216,11 @@ INLINE bool may_pass(WITH_CORE const struct flow *flow, const struct segment *se
 		return true;
 	if (held >= SETTINGS->max_held)
 		return true;
-	/* What waits for room on short paths does not stand before a long one, which has room of its own. Many take turns there, too. */
-	first = held == 0 || (governs(CORE flow) && pipe_of(CORE flow) > 0 && !(get64(&GATE->far_waits) && may_burst(CORE flow)));
+	/* A request does not wait for the scheduler beside what does: its server is to think meanwhile. Requests that leave together once the
+	 * scheduler has come are answered together, and leave the link idle until then.
+	 * What waits for room on short paths does not stand before a long one, which has room of its own. Many take turns there, too. */
+	first = held == 0 || (class == CLASS_REQUEST && governs(CORE flow) && scheduler_is_called(CORE_ALONE)) ||
+		(governs(CORE flow) && pipe_of(CORE flow) > 0 && !(get64(&GATE->far_waits) && may_burst(CORE flow)));
 	return order_kept && (wire == 0 || (first && admits(CORE wire, booked_with(CORE flow)) && keeps_pace(CORE flow, out, wire, now)));
 }
 

@@ -440,6 +440,38 @@ fn what_was_asked_for_is_waited_for_as_long_as_responses_take() {
 }
 
 #[test]
+fn a_request_takes_room_that_there_is_while_the_scheduler_has_not_come() {
+    let mut host = guard();
+    for flow in 0..24 {
+        host.connect(flow);
+    }
+    // So many that a request brings the least grant.
+    for flow in 3..23 {
+        host.send(flow, request(1));
+    }
+    host.fill(23);
+    host.data(0, 1, MSS);
+    host.data(0, 1 + MSS, MSS);
+    host.ack(0, 1 + 2 * MSS);
+    assert_eq!(host.shim.held(), 1, "the copy waits for its grant");
+    let asks = |host: &mut Host, flow: u32| {
+        let packet = PacketId(host.next);
+        host.next += 1;
+        host.sent.push((flow, request(1)));
+        host.shim.handle_egress(host.now, FlowId(flow), &request(1), packet)
+    };
+    // Room for the request, not for the copy, whose turn it is.
+    host.receive(23, Segment { frames: 4, ..data(1, 4 * MSS) });
+    assert!(matches!(asks(&mut host, 1), Verdict::Hold));
+    // Room for both; the scheduler is called, and does not come.
+    host.shim.handle_ingress(host.now, FlowId(23), &Segment { frames: 40, ..data(1 + 4 * MSS, 40 * MSS) });
+    assert!(matches!(asks(&mut host, 2), Verdict::Pass(_)));
+    host.poll();
+    assert_eq!(host.shim.held(), 0, "what waited leaves when it comes");
+    host.check_ledger();
+}
+
+#[test]
 fn a_request_that_has_waited_long_goes_before_acks() {
     let mut host = guard();
     for flow in 0..3 {
