@@ -334,15 +334,16 @@ INLINE void credit_trigger(WITH_CORE const struct flow *flow, const struct outgo
 INLINE void without_grant(WITH_CORE const struct flow *flow, const struct outgoing *out, struct trigger *trigger)
 {
 	price(CORE flow, out, kept_edge(flow, out), trigger);
+	/* A request is answered with a bare ACK, too. */
+	if (out->data)
+		trigger->wire += get32(&flow->header);
 }
 
-/* The same for what is held: a request is answered with a bare ACK, too. */
+/* The same for what is held. */
 INLINE void split_off(WITH_CORE const struct flow *flow, const struct outgoing *out, struct trigger *trigger)
 {
 	trigger->calm = explores(CORE_ALONE) || all_fits(CORE flow);
 	without_grant(CORE flow, out, trigger);
-	if (out->data)
-		trigger->wire += get32(&flow->header);
 }
 
 #endif
