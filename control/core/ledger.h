@@ -67,6 +67,14 @@ INLINE __u64 path_rate(CORE_ONLY)
 	return rate > 0 ? rate : peak_rate(CORE_ALONE);
 }
 
+/* What the link carries of frames: preamble, gap and checksum take a sixty-fourth of it. */
+INLINE __u64 pace(CORE_ONLY)
+{
+	__u64 rate = path_rate(CORE_ALONE);
+
+	return rate - rate / 64;
+}
+
 /*
  * What the flow's path holds, wire bytes. The least RTT is timed by timestamps, less what our own grants may have queued
  * meanwhile. Until there are enough samples the handshake's counts, less what may have queued then. Too little here costs
@@ -74,7 +82,7 @@ INLINE __u64 path_rate(CORE_ONLY)
  */
 INLINE __u64 path_holds(WITH_CORE const struct flow *flow)
 {
-	__u64 rate = path_rate(CORE_ALONE);
+	__u64 rate = pace(CORE_ALONE);
 
 	/* Never more than the handshake's, where it was seen: what we queue ourselves must not make a path longer and longer. */
 	if (get32(&flow->samples) >= SAMPLES && get32(&flow->rtt) > 0 && !SETTINGS->timestamps)
@@ -247,14 +255,6 @@ INLINE bool paced(WITH_CORE const struct flow *flow, const struct outgoing *out,
 	__u64 acked = flow_wire(flow, ahead_of(out->ack, get32(&flow->released_ack)));
 
 	return pipe_of(CORE flow) > 0 && (asks || (wire > 2 * acked && may_burst(CORE flow)));
-}
-
-/* What the link carries of frames: preamble, gap and checksum take a sixty-fourth of it. */
-INLINE __u64 pace(CORE_ONLY)
-{
-	__u64 rate = path_rate(CORE_ALONE);
-
-	return rate - rate / 64;
 }
 
 /* What has been set in motion over long paths, faster than the link carries it. */
