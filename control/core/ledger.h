@@ -17,6 +17,9 @@
 #define PATHS 16
 #define SHORTEST_PATH 16384ull
 
+/* What a frame takes on the link beside its bytes: preamble, gap and checksum (IEEE 802.3). */
+#define FRAMING 24ull
+
 /* So many full frames keep a sender moving that sends side by side with others: two on their way, two acknowledged. */
 #define QUANTUM (4 * FULL_FRAME)
 
@@ -67,8 +70,8 @@ INLINE __u64 path_rate(CORE_ONLY)
 	return rate > 0 ? rate : peak_rate(CORE_ALONE);
 }
 
-/* What the link carries of frames: preamble, gap and checksum take a sixty-fourth of it. */
-INLINE __u64 pace(CORE_ONLY)
+/* What the link carries of full frames: preamble, gap and checksum take a sixty-fourth of it. */
+INLINE __u64 frames_rate(CORE_ONLY)
 {
 	__u64 rate = path_rate(CORE_ALONE);
 
@@ -82,7 +85,7 @@ INLINE __u64 pace(CORE_ONLY)
  */
 INLINE __u64 path_holds(WITH_CORE const struct flow *flow)
 {
-	__u64 rate = pace(CORE_ALONE);
+	__u64 rate = frames_rate(CORE_ALONE);
 
 	/* Never more than the handshake's, where it was seen: what we queue ourselves must not make a path longer and longer. */
 	if (get32(&flow->samples) >= SAMPLES && get32(&flow->rtt) > 0 && !SETTINGS->timestamps)
@@ -233,18 +236,30 @@ INLINE __u64 not_paced_before(const struct flow *flow, __u64 wire)
 	return saturating_sub(wire, saturating_sub(flow_wire(flow, left), get32(&flow->owed)));
 }
 
+/* What `wire` bytes take on the link, with what is between frames: so many full ones as are nearest, for edges are rounded up to a unit that
+ * nobody fills, or one small frame. */
+INLINE __u64 on_link(const struct flow *flow, __u64 wire)
+{
+	__u64 full = max_u64(get32(&flow->mss) + get32(&flow->header), 1), frames = (wire + full / 2) / full;
+
+	if (frames > 0)
+		return frames * (full + FRAMING);
+	return wire > 0 ? wire + FRAMING : 0;
+}
+
 /* What a segment that costs `wire` is likely to set in motion at once. A request: of the window that the sender has kept, which its price
  * may leave out, no more than the last one did, or than twice what the sender has been seen to use. */
 INLINE __u64 likely_burst(const struct flow *flow, const struct outgoing *out, __u64 wire)
 {
 	__u64 response = get32(&flow->last_response);
 
-	if (out->class != CLASS_REQUEST)
-		return not_paced_before(flow, wire);
-	if (response == 0)
-		return wire;
-	wire = max_u64(wire, flow_wire(flow, remaining(flow, out->ack)));
-	return min_u64(wire, flow_wire(flow, max_u64(response, 2ull * get32(&flow->window))));
+	if (out->class != CLASS_REQUEST) {
+		wire = not_paced_before(flow, wire);
+	} else if (response > 0) {
+		wire = max_u64(wire, flow_wire(flow, remaining(flow, out->ack)));
+		wire = min_u64(wire, flow_wire(flow, max_u64(response, 2ull * get32(&flow->window))));
+	}
+	return on_link(flow, wire);
 }
 
 /* Whether what sets `wire` bytes in motion must keep the pace: on a long path what asks, and among many a grant of more than
@@ -262,7 +277,7 @@ INLINE __u64 ahead_of_link(WITH_CORE __u64 now)
 {
 	__u64 elapsed = min_u64(since(now, get64(&GATE->ahead_since)), 1ull << 32);
 
-	return saturating_sub(get64(&GATE->ahead), elapsed * pace(CORE_ALONE) >> 20);
+	return saturating_sub(get64(&GATE->ahead), elapsed * path_rate(CORE_ALONE) >> 20);
 }
 
 /* Whether what sets `wire` bytes in motion keeps the pace. */
@@ -283,7 +298,7 @@ INLINE __u64 keeps_pace_at(WITH_CORE const struct flow *flow, const struct outgo
 	__u64 before = ahead_of_link(CORE now), threshold = get64(&GATE->threshold), after = before + likely_burst(flow, out, wire);
 	__u64 excess = min_u64(max_u64(saturating_sub(after, threshold), threshold / 16), before);
 
-	return now + (excess << 20) / max_u64(pace(CORE_ALONE), 1) + 1;
+	return now + (excess << 20) / max_u64(path_rate(CORE_ALONE), 1) + 1;
 }
 
 /* Notes what leaves. Of what ACKs clock among many, no more than one threshold: the queue that it may stand in. */
