@@ -279,6 +279,8 @@ SUBPROGRAM int account_egress(WITH_CORE struct flow *flow, const struct segment 
 			open_flow(CORE flow, now);
 			start_handshake(CORE flow);
 			time_handshake(CORE flow, now);
+			set64(&GATE->ahead, ahead_of_link(CORE now) + SYN_BYTES);
+			set64(&GATE->ahead_since, now);
 		} else if (!any_flag(flow, FLOW_KNOWN) || !any_flag(flow, FLOW_HALF_OPEN)) {
 			/* Our TCP has accepted a connection whose SYN we did not take for one. */
 			open_flow(CORE flow, now);
