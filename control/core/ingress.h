@@ -153,22 +153,18 @@ INLINE void sample_handshake(WITH_CORE struct flow *flow, const struct segment *
 }
 
 /* Where least grants of all are more than so many budgets, the queue never empties. */
-#define FEW_BUDGETS 4
+#define FEW_BUDGETS 4000
 
 /* A round trip less the time that what is in flight over short paths takes on the link, while flows take turns: their least round trips
- * would make short paths look long. Some of it is on its way instead: where the queue empties at times, no less than the least that any
- * handshake has taken of late. */
-INLINE __u64 without_queue(WITH_CORE const struct flow *flow, __u64 sample)
+ * would make short paths look long. Some of it is on its way instead: no less than the least that any handshake has taken of late. */
+INLINE __u64 without_queue(WITH_CORE __u64 sample)
 {
-	__u64 rate = path_rate(CORE_ALONE), queued, least = 1;
+	__u64 rate = path_rate(CORE_ALONE), least = max_u64(min_u64(get32(&GATE->least_handshake), sample), 1);
 	__u32 threshold = path_of(get64(&GATE->threshold));
 
 	if (rate == 0 || threshold == 0 || concurrent(CORE_ALONE))
 		return sample;
-	queued = (owed_up_to(CORE threshold - 1) << 20) / rate;
-	if (least_grants(CORE flow) <= FEW_BUDGETS * get64(&GATE->threshold))
-		least = max_u64(min_u64(get32(&GATE->least_handshake), sample), 1);
-	return max_u64(saturating_sub(sample, queued), least);
+	return max_u64(saturating_sub(sample, (owed_up_to(CORE threshold - 1) << 20) / rate), least);
 }
 
 /* PAC section IV-A, method 1: the echo of a TSval that was new when it left. */
@@ -183,7 +179,7 @@ INLINE void sample_timestamp(WITH_CORE struct flow *flow, const struct segment *
 	if (SETTINGS->timestamps)
 		set32(&flow->rtt, smooth(get32(&flow->rtt), sample));
 	if (segment->payload > 0 && segment->tsecr == get32(&flow->ts_value))
-		note_least_rtt(flow, without_queue(CORE flow, sample), now);
+		note_least_rtt(flow, without_queue(CORE sample), now);
 }
 
 /* A sender that had used up its window answers what let it go on: with a whole segment, for which there was no room before. What is
@@ -198,7 +194,7 @@ INLINE void sample_answer(WITH_CORE struct flow *flow, __u32 payload, __u64 now)
 	set32(&flow->let_go, 0);
 	sample = (__u64)(__u32)((__u32)(now >> 10) - start) << 10;
 	if (payload >= get32(&flow->mss) && sample <= LONGEST_RTT)
-		note_least_rtt(flow, without_queue(CORE flow, sample), now);
+		note_least_rtt(flow, without_queue(CORE sample), now);
 }
 
 INLINE void count_loss(WITH_CORE const struct flow *flow, __u64 now)
