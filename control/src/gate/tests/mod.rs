@@ -197,6 +197,7 @@ fn request(ack: u32) -> Segment {
     Segment { payload: 100, flags: Flags::ACK | Flags::PSH, ..pure_ack(ack) }
 }
 
+mod bursts;
 mod charges;
 mod credit;
 mod evidence;

@@ -1,0 +1,83 @@
+//! What comes beside data and with it: bare ACKs, SYN-ACKs, and what is between frames on the link.
+
+use super::paths::guard;
+use super::*;
+
+/// Preamble, gap and checksum of a frame.
+const BETWEEN: u64 = 24;
+
+/// So many requests at once behind handshakes of 1 ms, while there is no room for a grant.
+fn ask_without_room(flows: u32) -> Host {
+    let mut host = guard();
+    for flow in 0..=flows {
+        host.reach(flow, Span::millis(1));
+    }
+    host.fill(flows);
+    let other = &host.shim.state.flows[flows as usize];
+    let pipe = decision::pipe_of(&host.shim.rules, host.shim.gate(), other);
+    other.owed.add(pipe as u32);
+    host.shim.state.gate.owed.add(pipe);
+    host.shim.state.gate.ahead.set(0);
+    host.shim.state.gate.peak_active.set(64);
+    host.shim.state.gate.looked_back.set(host.now.0);
+    for flow in 0..flows {
+        host.send(flow, Segment { window: u16::MAX, ..pure_ack(1) });
+        let asks = host.send(flow, Segment { window: u16::MAX, ..request(1) });
+        assert!(host.has_left(asks), "its server may think meanwhile");
+    }
+    host
+}
+
+#[test]
+fn a_request_without_a_grant_costs_the_bare_ack_that_answers_it() {
+    let mut host = ask_without_room(1);
+    assert_eq!(host.owed(0), u64::from(HEADER));
+    host.receive(0, Segment { ack: SeqNumber(101), seq: SeqNumber(1), ..pure_ack(101) });
+    assert_eq!(host.owed(0), 0);
+    host.check_ledger();
+}
+
+#[test]
+fn what_answers_many_requests_without_a_grant_is_part_of_the_pace() {
+    let host = ask_without_room(100);
+    assert_eq!(host.shim.gate().ahead.get(), 100 * (u64::from(HEADER) + BETWEEN));
+}
+
+#[test]
+fn full_frames_keep_the_pace_with_what_is_between_them() {
+    let mut host = guard();
+    host.reach(0, Span::millis(1));
+    host.shim.state.gate.peak_active.set(64);
+    host.shim.state.gate.looked_back.set(host.now.0);
+    host.shim.state.gate.ahead.set(0);
+    host.send(0, Segment { window: u16::MAX, ..request(1) });
+    let segments = u64::from(host.shim.state.flows[0].edge.get() / MSS);
+    assert_eq!(host.shim.gate().ahead.get(), segments * (FRAME + BETWEEN), "{segments} segments");
+}
+
+#[test]
+fn syn_acks_that_are_to_come_are_part_of_the_pace() {
+    let mut host = guard();
+    for flow in 0..100 {
+        host.begin(flow);
+    }
+    assert_eq!(host.shim.gate().ahead.get(), 100 * 98, "a SYN-ACK with its options takes 98 bytes on the link");
+}
+
+#[test]
+fn no_path_counts_as_shorter_than_the_least_handshake_of_late() {
+    const OWED: u64 = 80_000;
+    let mut host = guard();
+    host.reach(0, Span::micros(500));
+    let gate = &host.shim.state.gate;
+    gate.threshold.set(60_000);
+    // All that is in flight is over paths of 61 KB, the length that the handshake had.
+    gate.owed.set(OWED);
+    gate.owed_by_path[2].set(OWED);
+    gate.owed_beyond.set(OWED);
+    gate.held_by_path[2].set(OWED * (61_500 >> 10));
+    // A path that comes out at nothing is none that others' data does not stand before.
+    assert!(!decision::admits(&host.shim.rules, gate, u64::from(MSS), 0));
+    gate.least_handshake.set(20_000);
+    assert!(decision::admits(&host.shim.rules, gate, u64::from(MSS), 0), "far data does not stand before one nearby");
+}
