@@ -249,6 +249,17 @@ INLINE __u32 explored(WITH_CORE const struct flow *flow, const struct outgoing *
 	return edge_at(out, min_u64(max_u64(wanted, part), 1u << 30));
 }
 
+/* Of what a response lacks, what is granted at once: a share. Over a long path all of it where what shares leave of all responses fits the
+ * budget: the rest would take another round trip. */
+INLINE __u64 part_of(WITH_CORE const struct flow *flow, __u64 lacking)
+{
+	__u64 part = share(CORE flow), rest = min_u64(saturating_sub(lacking, part), get64(&GATE->threshold));
+
+	if (pipe_of(CORE flow) > 0 && flow_wire(flow, rest) * get64(&GATE->peak_active) <= get64(&GATE->threshold))
+		return lacking;
+	return part;
+}
+
 INLINE __u32 grant(WITH_CORE const struct flow *flow, const struct outgoing *out)
 {
 	bool midway = any_flag(flow, FLOW_PUSHES_MIDWAY) && get64(&flow->size) < expected(CORE flow);
@@ -267,7 +278,7 @@ INLINE __u32 grant(WITH_CORE const struct flow *flow, const struct outgoing *out
 	wanted = lacking(CORE flow, out->ack);
 	/* The end of a response is granted at once over a long path, where each further grant takes a round trip. */
 	if (pipe == 0 || flow_wire(flow, min_u64(wanted, threshold)) > threshold / TURNS)
-		wanted = min_u64(wanted, share(CORE flow));
+		wanted = min_u64(wanted, part_of(CORE flow, wanted));
 	return edge_at(out, side_by_side ? min_u64(wanted, affordable(CORE flow, out)) : wanted);
 }
 

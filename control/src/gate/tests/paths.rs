@@ -375,3 +375,23 @@ fn a_partial_ack_moves_the_edge_of_a_long_path() {
     let moved = edge(&host) - 1 - window;
     assert!((18 * MSS..=20 * MSS + 128).contains(&moved), "{moved}");
 }
+
+#[test]
+fn over_a_long_path_a_few_responses_are_granted_whole_where_what_shares_leave_of_them_fits() {
+    // What a request for 64 KB is granted, in segments.
+    let granted = |flows: u32, rtt| {
+        let mut host = guard();
+        for flow in 0..flows {
+            host.connect(flow);
+            host.make_path(flow, rtt);
+            host.shim.state.flows[flow as usize].last_response.set(44 * MSS);
+        }
+        host.shim.state.gate.peak_active.set(flows.into());
+        host.shim.state.gate.looked_back.set(host.now.0);
+        host.send(0, Segment { window: u16::MAX, ..request(1) });
+        host.shim.state.flows[0].edge.get() / MSS
+    };
+    assert_eq!(granted(2, Span::micros(800)), 44, "a share is 42 segments");
+    assert_eq!(granted(4, Span::micros(1_500)), 44, "a share is 35");
+    assert!(granted(8, Span::micros(1_500)) < 22, "what eight shares leave is more than the budget");
+}
