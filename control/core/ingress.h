@@ -152,9 +152,6 @@ INLINE void sample_handshake(WITH_CORE struct flow *flow, const struct segment *
 	}
 }
 
-/* Where least grants of all are more than so many budgets, the queue never empties. */
-#define FEW_BUDGETS 4000
-
 /* A round trip less the time that what is in flight over short paths takes on the link, while flows take turns: their least round trips
  * would make short paths look long. Some of it is on its way instead: no less than the least that any handshake has taken of late. */
 INLINE __u64 without_queue(WITH_CORE __u64 sample)

@@ -16,13 +16,18 @@ fn far(scheme: &str, rtt: &str, senders: u32, rounds: u32) -> Report {
 
 /// The same where the receiver's TCP offers such windows.
 fn offered(window: &str, scheme: &str, rtt: &str, senders: u32, rounds: u32) -> Report {
+    pulled("persistent", window, scheme, rtt, senders, rounds)
+}
+
+/// The same over such connections.
+fn pulled(connections: &str, window: &str, scheme: &str, rtt: &str, senders: u32, rounds: u32) -> Report {
     let scenario = format!(
         r#"
 rounds = {rounds}
 time_limit = "120s"
 network.rtt = "{rtt}"
 tcp = {{ cc = "cubic", sack = true, timestamps = true, initial_window = 10, rwnd = "{window}" }}
-workload = {{ kind = "rounds", volume = "64KB", connections = "persistent", direction = "pull" }}
+workload = {{ kind = "rounds", volume = "64KB", connections = "{connections}", direction = "pull" }}
 "#
     );
     let report = report(&format!("scheme = \"{scheme}\"\nsenders = {senders}\n{scenario}"));
@@ -48,6 +53,18 @@ fn exact_credit_is_never_worse_than_nothing_for_a_few_senders_far_away() {
             let guarded = far(scheme, rtt, senders, 3);
             let (seen, least) = (guarded.goodput_mbps, alone.goodput_mbps);
             assert!(guarded.rto_timeouts == 0 && seen > least, "{scheme}, {senders} at {rtt}: {seen} of {least} Mb/s");
+        }
+    }
+}
+
+#[test]
+fn new_connections_far_away_lose_nothing() {
+    // One segment lost of a short flight is a timeout.
+    for (rtt, senders) in [("600us", 200), ("1ms", 200), ("1500us", 400), ("550us", 800)] {
+        for scheme in ["credit", AUTO] {
+            let guarded = pulled("fresh", "4MB", scheme, rtt, senders, 6);
+            let seen = guarded.goodput_mbps;
+            assert!(guarded.rto_timeouts == 0 && seen > 800.0, "{scheme}, {senders} at {rtt}: {seen} Mb/s");
         }
     }
 }
