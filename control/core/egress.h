@@ -180,8 +180,8 @@ SUBPROGRAM int classify(WITH_CORE struct flow *flow, const struct segment *segme
 	return class;
 }
 
-/* Whether the scheduler has been called and has not come yet: it leaves a wish for budget behind wherever its next release has no room, and
- * a wish that comes true is taken back. */
+/* Whether what is held does not wait for budget: the scheduler has been called and has not come yet, or it waits for the pace or for SYNs.
+ * Wherever its next release has no room it leaves a wish for budget behind, and one that comes true is taken back. */
 INLINE bool scheduler_is_called(CORE_ONLY)
 {
 	return get64(&GATE->wanted) == 0;
