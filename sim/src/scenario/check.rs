@@ -343,6 +343,7 @@ fn tcp(tcp: &Tcp) -> Checked {
     span("tcp.rto_min", tcp.rto_min)?;
     span("tcp.rto_initial", tcp.rto_initial)?;
     span("tcp.rto_granularity", tcp.rto_granularity)?;
+    span("tcp.timestamp_clock", tcp.timestamp_clock)?;
     span("tcp.rto_variance_floor", tcp.rto_variance_floor)?;
     if let Some(from) = tcp.rto_coarse_from {
         span("tcp.rto_coarse_from", from)?;

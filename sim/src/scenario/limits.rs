@@ -85,6 +85,7 @@ const RANGES: &[(&str, Range)] = &[
     ("tcp.rto_randomize", Number(0.0, 10.0)),
     ("tcp.delayed_ack", ACK_DELAY),
     ("tcp.probe_ack_delay", Time(Span::ZERO, Span::secs(60))),
+    ("tcp.timestamp_clock", Time(Span::micros(1), Span::secs(1))),
     ("tcp.ecn_min_window", Whole(1, 2)),
     ("tcp.dctcp_gain", Above(0.0, 1.0)),
     ("tcp.dctcp_min_window", Whole(1, 1_000)),

@@ -105,6 +105,10 @@ pub struct Tcp {
     pub wscale: Option<u8>,
     /// Timestamps option (RFC 7323 §3): 12 bytes of every segment, taken from its payload.
     pub timestamps: bool,
+    /// What a timestamp counts: microseconds by default, as in Vasudevan's kernel (§6.2); Linux has `"1ms"`. Where it is more
+    /// than a microsecond, senders measure RTTs by the time of one segment per round trip.
+    #[serde(deserialize_with = "human::span")]
+    pub timestamp_clock: Span,
     /// Whether a sender that was idle for an RTO starts again from the initial window (RFC 5681 §4.1).
     pub idle_restart: bool,
     /// Whether that restart halves the window for each RTO that the sender was idle, down to the initial window, and
@@ -153,6 +157,7 @@ impl Default for Tcp {
             rwnd: 4_000_000,
             wscale: None,
             timestamps: false,
+            timestamp_clock: Span::micros(1),
             idle_restart: false,
             idle_halving: false,
             validate_window: true,

@@ -70,6 +70,8 @@ pub struct TcpConfig {
     pub window_field: u16,
     /// RFC 7323 timestamps.
     pub timestamps: bool,
+    /// What TSval counts.
+    pub timestamp_clock: Ps,
     /// RFC 5681 §4.1.
     pub idle_restart: bool,
     /// RFC 2861: halved for each idle timeout, instead of shut at once.
@@ -96,6 +98,20 @@ impl TcpConfig {
     #[must_use]
     pub fn has_rack(&self) -> bool {
         self.losses == Losses::Rack
+    }
+
+    /// TSval of a segment that leaves now.
+    #[inline]
+    #[must_use]
+    pub fn timestamp(&self, now: Ps) -> u32 {
+        (now.0 / self.timestamp_clock.0) as u32
+    }
+
+    /// Whether RTTs are measured by timestamps: where they are too coarse, by the time of each segment, as in Linux.
+    #[inline]
+    #[must_use]
+    pub fn times_by_timestamps(&self) -> bool {
+        self.timestamps && self.timestamp_clock <= Ps::micros(1)
     }
 
     /// Settings of senders with this TCP, and of their receivers.
@@ -163,6 +179,7 @@ impl TcpConfig {
             wscale: tcp.shift(),
             window_field: u16::try_from(tcp.rwnd >> tcp.shift()).unwrap_or(u16::MAX),
             timestamps: tcp.timestamps,
+            timestamp_clock: Ps::from_span(tcp.timestamp_clock),
             idle_restart: tcp.idle_restart,
             idle_halving: tcp.idle_halving,
             validate_window: tcp.validate_window,

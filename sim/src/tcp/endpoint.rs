@@ -299,12 +299,7 @@ impl Endpoint {
         packet.bits = 0;
         if config.timestamps {
             packet.bits = Packet::TIMESTAMPS;
-            packet.timestamps = (timestamp(now), self.receiver.ts_recent);
+            packet.timestamps = (config.timestamp(now), self.receiver.ts_recent);
         }
     }
-}
-
-/// TSval: microseconds, as Vasudevan's kernel has it (§6.2).
-pub(super) fn timestamp(now: Ps) -> u32 {
-    (now.0 / 1_000_000) as u32
 }

@@ -8,7 +8,7 @@ use crate::engine::{Ps, Random};
 use crate::net::Packet;
 use crate::tcp::config::TcpConfig;
 use crate::tcp::congestion::{Acked, Congestion};
-use crate::tcp::endpoint::{Arrived, timestamp};
+use crate::tcp::endpoint::Arrived;
 use crate::tcp::offset_near;
 use crate::tcp::sack::{DUP_THRESH, Losses};
 
@@ -106,13 +106,9 @@ impl Sender {
         let before = self.una;
         let bytes = ack - before;
         arrived.acked = bytes;
-        if packet.is(Packet::TIMESTAMPS) {
-            self.sample(
-                Ps::micros(u64::from(timestamp(now).wrapping_sub(packet.timestamps.1)).max(1)),
-                ack,
-                config,
-                arrived,
-            );
+        if config.times_by_timestamps() {
+            let rtt = Ps::micros(u64::from(config.timestamp(now).wrapping_sub(packet.timestamps.1)).max(1));
+            self.sample(rtt, ack, config, arrived);
         } else if self.timed_end > 0 && ack >= self.timed_end {
             self.sample(now - self.timed_at, ack, config, arrived);
             self.timed_end = 0;

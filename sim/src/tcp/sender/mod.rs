@@ -24,7 +24,7 @@ use ackgate_control::spurious::Detector;
 
 use super::config::TcpConfig;
 use super::congestion::{Congestion, Window};
-use super::endpoint::{Arrived, timestamp};
+use super::endpoint::Arrived;
 use super::number_of;
 use super::sack::Scoreboard;
 use crate::engine::{Ps, Random};
@@ -341,8 +341,9 @@ impl Sender {
             board.advance(1);
         }
         self.deadline = Ps::NEVER;
-        if packet.is(Packet::TIMESTAMPS) {
-            self.sample(Ps::micros(u64::from(timestamp(now).wrapping_sub(packet.timestamps.1))), 1, config, arrived);
+        if config.times_by_timestamps() {
+            let rtt = Ps::micros(u64::from(config.timestamp(now).wrapping_sub(packet.timestamps.1)));
+            self.sample(rtt, 1, config, arrived);
         } else if self.timed_end > 0 {
             self.sample(now - self.timed_at, 1, config, arrived);
         }

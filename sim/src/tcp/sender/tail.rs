@@ -6,7 +6,6 @@ use super::{Phase, Sender};
 use crate::engine::{Ps, Random};
 use crate::net::Packet;
 use crate::tcp::config::TcpConfig;
-use crate::tcp::endpoint::timestamp;
 
 /// The last tail loss probe.
 #[derive(Clone, Copy, Debug, Default)]
@@ -61,7 +60,7 @@ impl Sender {
         } else {
             self.send(now, self.max, next, config, random)
         };
-        self.tail = Tail { end: self.max, resent, stamp: timestamp(now) };
+        self.tail = Tail { end: self.max, resent, stamp: config.timestamp(now) };
         self.tail_at = Ps::NEVER;
         Some(chunk)
     }

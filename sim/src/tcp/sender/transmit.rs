@@ -8,7 +8,6 @@ use super::{Phase, Sender};
 use crate::engine::{Ps, Random};
 use crate::net::Packet;
 use crate::tcp::config::TcpConfig;
-use crate::tcp::endpoint::timestamp;
 
 /// The persist timer's least time, which also overrides silly-window avoidance: RFC 9293 §3.8.6.2.1 says 0.1 to 1 s, and Linux takes
 /// 200 ms, however short its retransmission timeout is.
@@ -262,7 +261,7 @@ impl Sender {
                 self.unreported = self.unreported.map(|count| count + 1);
             }
             if self.detector.is_waiting() {
-                self.detector.handle_retransmission(timestamp(now));
+                self.detector.handle_retransmission(config.timestamp(now));
             }
             if len > 0 {
                 self.counters.retransmits += 1;
