@@ -14,11 +14,12 @@
 //! 1. A connection whose control falls into the first half of a slot would never grow if its interval kept step with
 //!    the slots. Its wish to grow is kept until data arrives in a second half, or until the next control.
 //! 2. Three RTTs of `d > gamma2` are two control intervals of two RTTs each.
-//! 3. RTT_i follows, by 7/8, the echo of a timestamp. Without timestamps it is the handshake's, and only ever becomes
+//! 3. RTT_i follows, by 7/8, the echo of a timestamp that was new when it left. Without timestamps it is the handshake's, and only ever becomes
 //!    shorter: the time from a grant to the first byte that only this grant allowed is the RTT if the window is what
 //!    limits the sender, and longer if it is not, which the receiver cannot tell. Too short an RTT makes the expected
 //!    throughput too high, which errs to the side of small windows.
-//! 4. The fairness cut compares with the mean window of the connections that were controlled in the slot before.
+//! 4. The fairness cut compares with the mean of the windows at their latest control, in this slot or the one before: a
+//!    connection alone is never above the mean.
 //! 5. Nothing here needs a timer: windows only leave on ACKs, and ACKs only follow data.
 //! 6. A decrease takes effect as data arrives, and the window field is scaled: see [`Advertised`].
 
@@ -116,6 +117,7 @@ struct Flow {
     grant: Option<(SeqNumber, Time)>,
     /// A TSval that is to be echoed, and when it was first used.
     stamp: Option<(u32, Time)>,
+    /// Whose first use is known.
     last_stamp: u32,
     last_data: Time,
     interval_start: Time,
@@ -125,6 +127,8 @@ struct Flow {
     wasteful: u8,
     /// Growth in bytes that waits for the second half of a slot.
     wish: u32,
+    /// Slot of the latest control, and the window that its mean has of this connection.
+    counted: Option<(u64, u32)>,
 }
 
 impl Default for Flow {
@@ -146,6 +150,7 @@ impl Default for Flow {
             measured: 0,
             wasteful: 0,
             wish: 0,
+            counted: None,
         }
     }
 }
@@ -180,6 +185,7 @@ pub struct Ictcp {
 /// The global slot.
 #[derive(Debug, Default)]
 struct Slot {
+    number: u64,
     start: Time,
     /// Length of one half: T, ns.
     half: u64,
@@ -191,10 +197,43 @@ struct Slot {
     /// BW_A and what is left of it.
     available: u64,
     quota: u64,
-    /// Windows of the connections controlled in this slot, and the mean of those of the slot before.
-    windows: u64,
-    controlled: u64,
-    mean_window: u64,
+    /// Windows of the connections whose latest control was in this slot, and in the slot before.
+    windows: Windows,
+    windows_before: Windows,
+}
+
+/// Windows of some connections together.
+#[derive(Clone, Copy, Debug, Default)]
+struct Windows {
+    bytes: u64,
+    connections: u64,
+}
+
+impl Windows {
+    fn add(&mut self, window: u32) {
+        self.bytes += u64::from(window);
+        self.connections += 1;
+    }
+
+    fn remove(&mut self, window: u32) {
+        self.bytes -= u64::from(window);
+        self.connections -= 1;
+    }
+}
+
+impl Slot {
+    /// Counts the window of a connection that is being controlled; whether it is above the mean.
+    fn is_above_mean(&mut self, flow: &mut Flow) -> bool {
+        match flow.counted {
+            Some((slot, window)) if slot == self.number => self.windows.remove(window),
+            Some((slot, window)) if slot + 1 == self.number => self.windows_before.remove(window),
+            _ => {}
+        }
+        self.windows.add(flow.window);
+        flow.counted = Some((self.number, flow.window));
+        let connections = self.windows.connections + self.windows_before.connections;
+        u64::from(flow.window) * connections > self.windows.bytes + self.windows_before.bytes
+    }
 }
 
 impl Ictcp {
@@ -240,14 +279,12 @@ impl Ictcp {
                 let mean = slot.weighted_rtt / u128::from(slot.weight);
                 slot.half = u64::try_from(mean).unwrap_or(LONGEST_RTT).clamp(SHORTEST_RTT, LONGEST_RTT);
             }
-            if let Some(mean) = slot.windows.checked_div(slot.controlled) {
-                slot.mean_window = mean;
-            }
             *slot = Slot {
+                number: slot.number + 1,
                 start: now,
                 half: slot.half,
                 available: slot.available,
-                mean_window: slot.mean_window,
+                windows_before: slot.windows,
                 ..Slot::default()
             };
         }
@@ -263,11 +300,9 @@ impl Ictcp {
         let expected = flow.measured.max(bandwidth(u64::from(flow.window), flow.rtt)).max(1);
         let difference = expected - flow.measured;
         let (window, mss) = (u64::from(flow.window), u64::from(flow.mss));
-        slot.windows += window;
-        slot.controlled += 1;
 
         let scarce = slot.available * 1000 < self.capacity * u64::from(config.fairness_permille);
-        let above_mean = slot.mean_window > 0 && window > slot.mean_window;
+        let above_mean = slot.is_above_mean(flow);
         flow.wish = 0;
         if difference * 1000 <= expected * u64::from(config.gamma1_permille) || difference * window <= mss * expected {
             flow.wasteful = 0;
@@ -350,7 +385,9 @@ impl Policy for Ictcp {
         flow.mss = flow.mss.max(segment.payload / u32::from(segment.frames.max(1)));
         if let Some((_, start)) = flow.grant.filter(|(edge, _)| segment.end().after(*edge)) {
             flow.grant = None;
-            flow.rtt = flow.rtt.min(now.since(start).0.max(SHORTEST_RTT));
+            if segment.timestamps.is_none() {
+                flow.rtt = flow.rtt.min(now.since(start).0.max(SHORTEST_RTT));
+            }
         }
         if now.since(flow.last_data) >= self.config.idle {
             flow.restart(&self.config, now);
@@ -385,11 +422,10 @@ impl Policy for Ictcp {
             flow.window = self.config.min_window * flow.mss;
         }
         if let Some((value, _)) = segment.timestamps
-            && flow.stamp.is_none()
             && value != flow.last_stamp
         {
             flow.last_stamp = value;
-            flow.stamp = Some((value, now));
+            flow.stamp.get_or_insert((value, now));
         }
         let before = flow.advertised.edge();
         let limit = (flow.open || segment.flags.has(Flags::SYN)).then_some(flow.window);
