@@ -60,10 +60,6 @@
 /* What hosts may keep a stream waiting for, ns: interrupts are coalesced, processes scheduled. Flows side by side have as much
  * more on their way than their paths hold. */
 #define HOST_DELAY 200000ull
-/* What a host takes, ns, for each aggregate of segments that arrives: a process wakes and reads, and an ACK leaves. */
-#define AGGREGATE_DELAY 20000ull
-/* The most bytes of an aggregate. */
-#define LARGEST_AGGREGATE 65536ull
 
 /* Least unacknowledged segments of an undisturbed stream with which an ACK goes out; two after loss or marks, as with delayed
  * ACKs (RFC 5681 section 4.2). */
@@ -86,13 +82,6 @@ INLINE __u64 turn(CORE_ONLY)
 		return max_u64(threshold, path_rate(CORE_ALONE) * (own_timer(CORE_ALONE) / 2) >> 20);
 	shown = max_u64(threshold * BUDGETS_PER_TURN, get64(&GATE->smooth_bandwidth) * longest_turn(CORE_ALONE) >> 20);
 	return rate == 0 ? shown : max_u64(threshold, min_u64(shown, rate * longest_turn(CORE_ALONE) >> 20));
-}
-
-/* What keeps a flow moving side by side with others, wire bytes: two aggregates, large enough that neither host takes longer for one than
- * the link does. */
-INLINE __u64 quantum(__u64 rate)
-{
-	return max_u64(QUANTUM, 2 * min_u64(rate * AGGREGATE_DELAY >> 20, LARGEST_AGGREGATE));
 }
 
 /*
@@ -250,14 +239,21 @@ INLINE __u32 explored(WITH_CORE const struct flow *flow, const struct outgoing *
 }
 
 /* Of what a response lacks, what is granted at once: a share. Over a long path all of it where what shares leave of all responses fits the
- * budget: the rest would take another round trip. */
+ * budget, for the rest would take another round trip; over short ones where flows are few and as much for each fits. A sender that is left
+ * alone with a share does not fill the link until the next grant has reached it. */
 INLINE __u64 part_of(WITH_CORE const struct flow *flow, __u64 lacking)
 {
-	__u64 part = share(CORE flow), rest = min_u64(saturating_sub(lacking, part), get64(&GATE->threshold));
+	__u64 threshold = get64(&GATE->threshold), part = share(CORE flow), each = lacking, flows;
 
-	if (pipe_of(CORE flow) > 0 && flow_wire(flow, rest) * get64(&GATE->peak_active) <= get64(&GATE->threshold))
-		return lacking;
-	return part;
+	if (pipe_of(CORE flow) > 0) {
+		each = saturating_sub(lacking, part);
+		flows = get64(&GATE->peak_active);
+	} else if (are_few(CORE_ALONE)) {
+		flows = max_u64(get64(&GATE->active), 1);
+	} else {
+		return part;
+	}
+	return flow_wire(flow, min_u64(each, threshold)) * flows <= threshold ? lacking : part;
 }
 
 INLINE __u32 grant(WITH_CORE const struct flow *flow, const struct outgoing *out)

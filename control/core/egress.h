@@ -307,7 +307,8 @@ SUBPROGRAM int account_egress(WITH_CORE struct flow *flow, const struct segment 
 	/* A SYN's window is not scaled; the same window in the unit of those that follow. */
 	if (segment->flags & SYN)
 		set32(&flow->last_window, segment->window >> (get32(&flow->scale) & 15));
-	if (segment->timestamps && get32(&flow->tsval) != segment->tsval)
+	out->stamped = segment->timestamps && get32(&flow->tsval) != segment->tsval;
+	if (out->stamped)
 		set32(&flow->tsval, segment->tsval);
 	if (segment->timestamps && get32(&flow->tsecr) != segment->tsecr)
 		set32(&flow->tsecr, segment->tsecr);
@@ -337,7 +338,7 @@ SUBPROGRAM int account_egress(WITH_CORE struct flow *flow, const struct segment 
 	}
 	if (pass) {
 		charge(CORE flow, out, &trigger, now);
-		if (segment->timestamps && get64(&flow->ts_start) == 0 && get32(&flow->ts_value) != segment->tsval) {
+		if (out->stamped && get64(&flow->ts_start) == 0) {
 			set32(&flow->ts_value, segment->tsval);
 			set64(&flow->ts_start, now);
 		}

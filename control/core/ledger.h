@@ -8,8 +8,9 @@
 
 #include "edge.h"
 
-/* A path is long if it holds more than three quarters of the threshold, and at least so much. What shorter ones hold is covered by the
- * budget, and in their RTTs is what stood in the queue. */
+/* A path is long if it holds more than three quarters of the threshold, or half of it where flows are few, and at least so much. What
+ * shorter ones hold is covered by the budget, and in their RTTs is what stood in the queue. A few flows wait for each other at the end of
+ * a response if that leaves the budget little more than the path holds; many fill the link in turns. */
 #define LEAST_LONG_PATH (16 * FULL_FRAME)
 /* Round trips after which the least of them is believed: one alone may contain a pause of the sender. */
 #define SAMPLES 8
@@ -22,6 +23,10 @@
 
 /* So many full frames keep a sender moving that sends side by side with others: two on their way, two acknowledged. */
 #define QUANTUM (4 * FULL_FRAME)
+/* What a host takes, ns, for each aggregate of segments that arrives: a process wakes and reads, and an ACK leaves. */
+#define AGGREGATE_DELAY 20000ull
+/* The most bytes of an aggregate. */
+#define LARGEST_AGGREGATE 65536ull
 
 /*
  * The law.
@@ -78,6 +83,13 @@ INLINE __u64 frames_rate(CORE_ONLY)
 	return rate - rate / 64;
 }
 
+/* What keeps a flow moving side by side with others, wire bytes: two aggregates, large enough that neither host takes longer for one than
+ * the link does. */
+INLINE __u64 quantum(__u64 rate)
+{
+	return max_u64(QUANTUM, 2 * min_u64(rate * AGGREGATE_DELAY >> 20, LARGEST_AGGREGATE));
+}
+
 /*
  * What the flow's path holds, wire bytes. The least RTT is timed by timestamps, less what our own grants may have queued
  * meanwhile. Until there are enough samples the handshake's counts, less what may have queued then. Too little here costs
@@ -95,10 +107,18 @@ INLINE __u64 path_holds(WITH_CORE const struct flow *flow)
 	return rate * get32(&flow->handshake_rtt) >> 20;
 }
 
+/* Whether flows were so few of late that what keeps each of them moving fits the budget. */
+INLINE bool are_few(CORE_ONLY)
+{
+	return get64(&GATE->peak_active) * quantum(link_rate(CORE_ALONE)) <= get64(&GATE->threshold);
+}
+
 /* What paths hold at most that are not long: it is covered by the budget. */
 INLINE __u64 short_path(CORE_ONLY)
 {
-	return max_u64(get64(&GATE->threshold) / 4 * 3, LEAST_LONG_PATH);
+	__u64 threshold = get64(&GATE->threshold);
+
+	return max_u64(are_few(CORE_ALONE) ? threshold / 2 : threshold / 4 * 3, LEAST_LONG_PATH);
 }
 
 /* So much if a path that holds it is long, else 0. */

@@ -475,6 +475,8 @@ struct outgoing {
 	bool repeated;
 	/* It reports a duplicate (RFC 2883), which no later ACK repeats. */
 	bool dsack;
+	/* No segment before it had its TSval: a clock of 1 ms, as Linux's, repeats them. */
+	bool stamped;
 	/* It has left already, without a grant: this is its bare copy. */
 	bool copy;
 	/* Nothing else was held before it. */

@@ -4,8 +4,8 @@
 //! beyond that only adds delay. The search goes by throughput alone and never by overflowing the buffer on purpose:
 //!
 //! - **Start**: a given buffer is known to be safe, and the search begins with three quarters of it: what is sent twice in the
-//!   first rounds, before anybody knows round-trip times under load, is in nobody's account. Without one (`--buffer auto`)
-//!   it begins with a few frames, and grows by a quarter as long as that brings more throughput.
+//!   first rounds, before anybody knows round-trip times under load, is in nobody's account. After a second without loss a frame for each
+//!   sender is left of the other quarter. Without a buffer (`--buffer auto`) it begins with a few frames, and grows by a quarter as long as that brings more throughput.
 //!   Where the rate is not known either, nothing but losses speaks for a small budget: until some are seen it is the largest one, which
 //!   hardly lowers or holds anything.
 //! - **Trials**: epochs with three sixteenths less, or a quarter more, alternate with epochs with the budget as it is. If less costs
@@ -87,6 +87,12 @@ fn least(config: &Config, gate: &Gate, top: u64) -> u64 {
     if config.grants() && !config.auto && needed <= top { needed.max(LEAST) } else { LEAST }
 }
 
+/// What of a given buffer is used after the first rounds, until the search has something to say: a frame for each sender is left to what
+/// is sent twice, a quarter at most.
+fn with_reserve(gate: &Gate, top: u64) -> u64 {
+    (top - (gate.peak_active.get() * FULL_FRAME).min(top / 4)).max(2 * FULL_FRAME)
+}
+
 /// What the link carries: as given, or less where it has shown to (`link_rate` of `core/ledger.h`).
 fn link(config: &Config, gate: &Gate) -> u64 {
     let given = config.rate_mbps * 131_072 / 1_000;
@@ -105,6 +111,8 @@ const fn side_by_side(flows: u64) -> u64 {
 /// The search for the budget.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Budget {
+    /// When a given buffer was first of interest, or its latest loss before the search.
+    begun: Time,
     /// Begin of the epoch; 0 when the budget binds nobody.
     since: Time,
     /// When it is to be looked at again at the earliest.
@@ -229,6 +237,9 @@ impl Budget {
             self.await_loss(config, gate, now);
             return;
         }
+        if self.phase == Phase::New && !config.auto {
+            self.trust(config, gate, now);
+        }
         if !waits && !Self::lowers(config, gate) {
             // What arrives tells nothing about budgets.
             self.since = Time::ZERO;
@@ -276,6 +287,18 @@ impl Budget {
         let top = self.top(config);
         gate.cap.set(next.clamp(least(config, gate, top).min(top), top));
         gate.threshold.set(gate.threshold.get().min(gate.cap.get()));
+    }
+
+    /// Uses more of a given buffer once the first rounds are over and nothing has been lost. The search itself may never begin: a few
+    /// senders hardly wait.
+    fn trust(&mut self, config: &Config, gate: &Gate, now: Time) {
+        if self.begun == Time::ZERO || gate.overflow.get() != self.lost {
+            (self.begun, self.lost) = (now, gate.overflow.get());
+        }
+        if now.since(self.begun) >= LOSS_MEMORY {
+            gate.cap.set(with_reserve(gate, top(config)));
+            gate.threshold.set(gate.threshold.get().min(gate.cap.get()));
+        }
     }
 
     /// Begins with the search once an overflow has been seen.

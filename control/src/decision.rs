@@ -224,6 +224,7 @@ impl Outgoing {
             dsack: self.dsack,
             copy: self.copy,
             first: false,
+            stamped: false,
         }
     }
 

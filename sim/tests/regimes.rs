@@ -86,6 +86,57 @@ fn a_few_senders_far_away_do_not_wait_for_each_other() {
 
 /// What one flow alone is offered before anybody knows the buffer cannot be taken back: when others are asked, too, it must not come at
 /// once, nor what senders begin again with that have timed out, round after round.
+/// Senders whose TCP is Linux's: timestamps count milliseconds.
+fn linux(scheme: &str, rate: &str, rtt: &str, senders: u32, rounds: u32) -> f64 {
+    let buffer = if rate == "10gbit" { "1MB" } else { "96KB" };
+    let scenario = format!(
+        r#"
+senders = {senders}
+rounds = {rounds}
+time_limit = "120s"
+network = {{ rate = "{rate}", rtt = "{rtt}" }}
+switch.buffer = "{buffer}"
+tcp.cc = "cubic"
+tcp.sack = true
+tcp.rack = true
+tcp.probe_ack_delay = "200ms"
+tcp.rto_granularity = "1ms"
+tcp.timestamps = true
+tcp.timestamp_clock = "1ms"
+tcp.initial_window = 10
+workload = {{ kind = "rounds", volume = "64KB", connections = "persistent", direction = "pull" }}
+"#
+    );
+    let report = report(&format!("scheme = \"{scheme}\"\n{scenario}"));
+    assert!(report.complete, "{scheme} with {senders}");
+    report.goodput_mbps
+}
+
+#[test]
+fn a_clock_of_milliseconds_makes_no_path_shorter() {
+    for (rate, rtt, senders) in
+        [("1gbit", "600us", 8), ("1gbit", "1ms", 8), ("1gbit", "1ms", 16), ("10gbit", "500us", 32)]
+    {
+        let least = linux("none", rate, rtt, senders, 20) * 0.95;
+        for scheme in ["credit", AUTO, "pac"] {
+            let seen = linux(scheme, rate, rtt, senders, 20);
+            assert!(seen > least, "{scheme}, {senders} at {rate} and {rtt}: {seen} of {least} Mb/s");
+        }
+    }
+}
+
+#[test]
+fn a_few_senders_have_what_they_have_unguarded() {
+    for (rate, rtt, senders) in
+        [("200mbit", "1ms", 2), ("200mbit", "2ms", 6), ("500mbit", "1ms", 4), ("10gbit", "300us", 12)]
+    {
+        // A second and more: the first rounds leave a quarter of the buffer to what is in nobody's account.
+        let rounds = if rate == "10gbit" { 1500 } else { 300 };
+        let [alone, guarded] = ["none", "credit"].map(|scheme| linux(scheme, rate, rtt, senders, rounds));
+        assert!(guarded > alone * 0.97, "{senders} at {rate} and {rtt}: {guarded} of {alone} Mb/s");
+    }
+}
+
 #[test]
 fn while_nobody_knows_the_buffer_no_window_is_left_that_overflows_it_later() {
     for (rtt, senders) in [("700us", 10), ("700us", 12), ("700us", 64), ("1ms", 64), ("1500us", 90), ("1ms", 400)] {

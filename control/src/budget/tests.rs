@@ -55,6 +55,32 @@ fn where_neither_buffer_nor_rate_is_known_the_search_begins_with_an_overflow() {
 }
 
 #[test]
+fn a_given_buffer_is_used_after_the_first_rounds_although_hardly_anybody_waits() {
+    let config = Config::credit(96_000);
+    let (most, first) = (top(&config), top(&config) - top(&config) / 4);
+    // Something waits for a moment every 10 ms: no epoch is ever complete.
+    let used = |senders, losses: &[u32], rounds| {
+        let gate = Gate::new(&config);
+        gate.peak_active.set(senders);
+        let (mut budget, mut now) = (Budget::default(), Time(1));
+        for round in 0..rounds {
+            gate.overflow.add(losses.contains(&round).into());
+            for waits in [true, false] {
+                budget.observe(&config, &gate, waits, now);
+                now += Span::millis(5);
+            }
+        }
+        gate.cap.get()
+    };
+    assert_eq!(used(2, &[], 90), first, "what is sent twice in the first rounds is in nobody's account");
+    assert_eq!(used(2, &[], 110), most - 2 * FULL_FRAME);
+    assert_eq!(used(8, &[], 110), most - 8 * FULL_FRAME);
+    assert_eq!(used(64, &[], 110), first);
+    assert_eq!(used(2, &[50], 110), first, "not within a second of a loss");
+    assert_eq!(used(2, &[50], 160), most - 2 * FULL_FRAME);
+}
+
+#[test]
 fn a_few_flows_get_room_beside_each_other_although_a_part_of_it_brings_nothing() {
     let config = auto(1_000_000);
     let gate = Gate::new(&config);

@@ -209,3 +209,24 @@ fn the_end_of_a_response_that_was_on_its_way_already_answers_nothing() {
     host.data(0, edge, 200);
     assert_eq!(host.least_rtt(0), 0, "there was room for it before");
 }
+
+#[test]
+fn a_timestamp_that_has_been_used_before_measures_nothing() {
+    // The clock ticks every millisecond, as Linux's. The second tick's first ACK leaves while the first tick's is not answered yet.
+    let mut host = guard();
+    host.reach(0, Span::micros(1_500));
+    let leaves = |host: &mut Host, tsval| host.send(0, Segment { timestamps: Some((tsval, 1)), ..pure_ack(1) });
+    let answers = |host: &mut Host, n: u32, tsval| {
+        host.receive(0, Segment { timestamps: Some((1, tsval)), ..data(1 + n * MSS, MSS) });
+    };
+    leaves(&mut host, 100);
+    host.now += Span::micros(1_000);
+    leaves(&mut host, 101);
+    host.now += Span::micros(500);
+    answers(&mut host, 0, 100);
+    host.now += Span::micros(200);
+    leaves(&mut host, 101);
+    host.now += Span::micros(800);
+    answers(&mut host, 1, 101);
+    assert_eq!(host.least_rtt(0) / 1_000, 1_500);
+}

@@ -376,22 +376,54 @@ fn a_partial_ack_moves_the_edge_of_a_long_path() {
     assert!((18 * MSS..=20 * MSS + 128).contains(&moved), "{moved}");
 }
 
+/// What the first of so many flows is granted, in segments, whose request brings as many as the last one.
+fn granted(flows: u32, segments: u32, rtt: Span) -> u32 {
+    granted_of_late(flows, flows, segments, rtt)
+}
+
+/// The same where so many were active of late.
+fn granted_of_late(flows: u32, of_late: u32, segments: u32, rtt: Span) -> u32 {
+    let mut host = guard();
+    for flow in 0..flows {
+        host.connect(flow);
+        host.make_path(flow, rtt);
+        host.shim.state.flows[flow as usize].last_response.set(segments * MSS);
+    }
+    let gate = host.shim.gate();
+    gate.active.set(flows.into());
+    gate.peak_active.set(of_late.into());
+    gate.looked_back.set(host.now.0);
+    host.send(0, Segment { window: u16::MAX, ..request(1) });
+    host.shim.state.flows[0].edge.get() / MSS
+}
+
 #[test]
 fn over_a_long_path_a_few_responses_are_granted_whole_where_what_shares_leave_of_them_fits() {
-    // What a request for 64 KB is granted, in segments.
-    let granted = |flows: u32, rtt| {
+    assert_eq!(granted(2, 44, Span::micros(800)), 44, "a share is less");
+    assert_eq!(granted(4, 44, Span::micros(1_500)), 44);
+    assert!(granted(8, 44, Span::micros(1_500)) < 22, "what eight shares leave is more than the budget");
+}
+
+#[test]
+fn a_few_responses_are_granted_whole_where_as_much_for_each_fits() {
+    // 67.5 KB. A share is 13 segments, for the path holds 15 KB.
+    let near = Span::micros(120);
+    assert_eq!(granted(2, 21, near), 21, "a sender that is left alone with a share does not fill the link at once");
+    assert!(granted(2, 23, near) < 15, "two of them are more than the budget");
+    assert_eq!(granted(4, 10, near), 10);
+    assert!(granted_of_late(4, 64, 10, near) < 8, "sixty-four are not few, although four are active");
+}
+
+#[test]
+fn a_path_that_holds_half_the_budget_has_room_of_its_own_where_flows_are_few() {
+    for (flows, admitted) in [(2, true), (11, true), (12, false), (64, false)] {
         let mut host = guard();
-        for flow in 0..flows {
-            host.connect(flow);
-            host.make_path(flow, rtt);
-            host.shim.state.flows[flow as usize].last_response.set(44 * MSS);
-        }
-        host.shim.state.gate.peak_active.set(flows.into());
-        host.shim.state.gate.looked_back.set(host.now.0);
-        host.send(0, Segment { window: u16::MAX, ..request(1) });
-        host.shim.state.flows[0].edge.get() / MSS
-    };
-    assert_eq!(granted(2, Span::micros(800)), 44, "a share is less");
-    assert_eq!(granted(4, Span::micros(1_500)), 44);
-    assert!(granted(8, Span::micros(1_500)) < 22, "what eight shares leave is more than the budget");
+        host.connect(0);
+        host.fill(0);
+        let gate = host.shim.gate();
+        gate.peak_active.set(flows);
+        let admits = |holds| decision::admits(&host.shim.rules, gate, 1_000, holds);
+        assert_eq!(admits(gate.threshold.get() / 5 * 3), admitted, "{flows}");
+        assert!(!admits(gate.threshold.get() / 3) && admits(gate.threshold.get()), "{flows}");
+    }
 }
