@@ -271,6 +271,7 @@ SUBPROGRAM int account_egress(WITH_CORE struct flow *flow, const struct segment 
 {
 	struct trigger trigger = {};
 	bool pass, split = false;
+	__u32 tsval;
 
 	if (!flow || !segment || !out)
 		return DECIDE_PASS;
@@ -307,8 +308,10 @@ SUBPROGRAM int account_egress(WITH_CORE struct flow *flow, const struct segment 
 	/* A SYN's window is not scaled; the same window in the unit of those that follow. */
 	if (segment->flags & SYN)
 		set32(&flow->last_window, segment->window >> (get32(&flow->scale) & 15));
-	out->stamped = segment->timestamps && get32(&flow->tsval) != segment->tsval;
-	if (out->stamped)
+	tsval = get32(&flow->tsval);
+	/* Of a connection that is older than the guard the first may have been used before. */
+	out->stamped = segment->timestamps && tsval != segment->tsval && (tsval != 0 || segment->flags & SYN);
+	if (segment->timestamps && tsval != segment->tsval)
 		set32(&flow->tsval, segment->tsval);
 	if (segment->timestamps && get32(&flow->tsecr) != segment->tsecr)
 		set32(&flow->tsecr, segment->tsecr);

@@ -4,8 +4,9 @@
 //! beyond that only adds delay. The search goes by throughput alone and never by overflowing the buffer on purpose:
 //!
 //! - **Start**: a given buffer is known to be safe, and the search begins with three quarters of it: what is sent twice in the
-//!   first rounds, before anybody knows round-trip times under load, is in nobody's account. After a second without loss a frame for each
-//!   sender is left of the other quarter. Without a buffer (`--buffer auto`) it begins with a few frames, and grows by a quarter as long as that brings more throughput.
+//!   first rounds, before anybody knows round-trip times under load, is in nobody's account. After a second without loss a frame
+//!   for each sender is left of the other quarter. Without a buffer (`--buffer auto`) it begins with a few frames, and grows by a
+//!   quarter as long as that brings more throughput.
 //!   Where the rate is not known either, nothing but losses speaks for a small budget: until some are seen it is the largest one, which
 //!   hardly lowers or holds anything.
 //! - **Trials**: epochs with three sixteenths less, or a quarter more, alternate with epochs with the budget as it is. If less costs
@@ -296,7 +297,8 @@ impl Budget {
             (self.begun, self.lost) = (now, gate.overflow.get());
         }
         if now.since(self.begun) >= LOSS_MEMORY {
-            gate.cap.set(with_reserve(gate, top(config)));
+            let top = top(config);
+            gate.cap.set(with_reserve(gate, top).max(least(config, gate, top)).min(top));
             gate.threshold.set(gate.threshold.get().min(gate.cap.get()));
         }
     }

@@ -75,6 +75,7 @@ fn a_given_buffer_is_used_after_the_first_rounds_although_hardly_anybody_waits()
     assert_eq!(used(2, &[], 90), first, "what is sent twice in the first rounds is in nobody's account");
     assert_eq!(used(2, &[], 110), most - 2 * FULL_FRAME);
     assert_eq!(used(8, &[], 110), most - 8 * FULL_FRAME);
+    assert_eq!(used(9, &[], 110), side_by_side(9), "so many send side by side");
     assert_eq!(used(64, &[], 110), first);
     assert_eq!(used(2, &[50], 110), first, "not within a second of a loss");
     assert_eq!(used(2, &[50], 160), most - 2 * FULL_FRAME);

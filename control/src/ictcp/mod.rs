@@ -14,9 +14,9 @@
 //! 1. A connection whose control falls into the first half of a slot would never grow if its interval kept step with
 //!    the slots. Its wish to grow is kept until data arrives in a second half, or until the next control.
 //! 2. Three RTTs of `d > gamma2` are two control intervals of two RTTs each.
-//! 3. RTT_i follows, by 7/8, the echo of a timestamp that was new when it left. Without timestamps it is the handshake's, and only ever becomes
-//!    shorter: the time from a grant to the first byte that only this grant allowed is the RTT if the window is what
-//!    limits the sender, and longer if it is not, which the receiver cannot tell. Too short an RTT makes the expected
+//! 3. RTT_i follows, by 7/8, the echo of a timestamp that was new when it left. Without timestamps it is the handshake's, and
+//!    only ever becomes shorter: the time from a grant to the first byte that only this grant allowed is the RTT if the window
+//!    is what limits the sender, and longer if it is not, which the receiver cannot tell. Too short an RTT makes the expected
 //!    throughput too high, which errs to the side of small windows.
 //! 4. The fairness cut compares with the mean of the windows at their latest control, in this slot or the one before: a
 //!    connection alone is never above the mean.
@@ -117,7 +117,7 @@ struct Flow {
     grant: Option<(SeqNumber, Time)>,
     /// A TSval that is to be echoed, and when it was first used.
     stamp: Option<(u32, Time)>,
-    /// Whose first use is known.
+    /// The latest TSval that left.
     last_stamp: u32,
     last_data: Time,
     interval_start: Time,

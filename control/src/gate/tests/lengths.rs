@@ -211,6 +211,28 @@ fn the_end_of_a_response_that_was_on_its_way_already_answers_nothing() {
 }
 
 #[test]
+fn the_first_timestamp_of_a_connection_older_than_the_guard_measures_nothing() {
+    let mut host = guard();
+    for (tsval, rtt, least) in [(100, 200, 0), (101, 1_500, 1_500)] {
+        host.send(0, Segment { timestamps: Some((tsval, 1)), ..pure_ack(1) });
+        host.now += Span::micros(rtt);
+        host.receive(0, Segment { timestamps: Some((1, tsval)), ..data(1 + (tsval - 100) * MSS, MSS) });
+        assert_eq!(host.least_rtt(0) / 1_000, least);
+    }
+}
+
+#[test]
+fn the_timestamp_of_a_syn_ack_measures_the_first_round_trip() {
+    let mut host = guard();
+    let syn = Segment { flags: Flags::SYN, mss: 1460, wscale: Some(7), timestamps: Some((1, 0)), ..blank() };
+    host.receive(0, syn);
+    host.send(0, Segment { flags: Flags::SYN | Flags::ACK, ack: SeqNumber(1), timestamps: Some((7, 1)), ..syn });
+    host.now += Span::micros(1_500);
+    host.receive(0, Segment { timestamps: Some((1, 7)), ..data(1, MSS) });
+    assert_eq!(host.least_rtt(0) / 1_000, 1_500);
+}
+
+#[test]
 fn a_timestamp_that_has_been_used_before_measures_nothing() {
     // The clock ticks every millisecond, as Linux's. The second tick's first ACK leaves while the first tick's is not answered yet.
     let mut host = guard();
