@@ -107,7 +107,7 @@ impl TcpConfig {
         (now.0 / self.timestamp_clock.0) as u32
     }
 
-    /// Whether RTTs are measured by timestamps: where they are too coarse, by the time of each segment, as in Linux.
+    /// Whether RTTs are measured by timestamps; where they are too coarse, one segment per window is timed.
     #[inline]
     #[must_use]
     pub fn times_by_timestamps(&self) -> bool {
