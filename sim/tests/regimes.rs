@@ -84,8 +84,6 @@ fn a_few_senders_far_away_do_not_wait_for_each_other() {
     assert!(seen > 650.0, "{seen} Mb/s");
 }
 
-/// What one flow alone is offered before anybody knows the buffer cannot be taken back: when others are asked, too, it must not come at
-/// once, nor what senders begin again with that have timed out, round after round.
 /// Senders whose TCP is Linux's: timestamps count milliseconds.
 fn linux(scheme: &str, rate: &str, rtt: &str, senders: u32, rounds: u32) -> f64 {
     let buffer = if rate == "10gbit" { "1MB" } else { "96KB" };
@@ -137,6 +135,8 @@ fn a_few_senders_have_what_they_have_unguarded() {
     }
 }
 
+/// What one flow alone is offered before anybody knows the buffer cannot be taken back: when others are asked, too, it must not come at
+/// once, nor what senders begin again with that have timed out, round after round.
 #[test]
 fn while_nobody_knows_the_buffer_no_window_is_left_that_overflows_it_later() {
     for (rtt, senders) in [("700us", 10), ("700us", 12), ("700us", 64), ("1ms", 64), ("1500us", 90), ("1ms", 400)] {
