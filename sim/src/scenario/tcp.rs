@@ -106,7 +106,7 @@ pub struct Tcp {
     /// Timestamps option (RFC 7323 §3): 12 bytes of every segment, taken from its payload.
     pub timestamps: bool,
     /// What a timestamp counts: microseconds by default, as in Vasudevan's kernel (§6.2); Linux has `"1ms"`. Where it is more
-    /// than a microsecond, senders measure RTTs by the time of one segment per round trip.
+    /// than a microsecond, senders remember when they sent each segment and measure RTTs by that, as Linux does.
     #[serde(deserialize_with = "human::span")]
     pub timestamp_clock: Span,
     /// Whether a sender that was idle for an RTO starts again from the initial window (RFC 5681 §4.1).

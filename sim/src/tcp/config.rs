@@ -107,11 +107,17 @@ impl TcpConfig {
         (now.0 / self.timestamp_clock.0) as u32
     }
 
-    /// Whether RTTs are measured by timestamps; where they are too coarse, one segment per window is timed.
+    /// Whether RTTs are measured by timestamps.
     #[inline]
     #[must_use]
     pub fn times_by_timestamps(&self) -> bool {
         self.timestamps && self.timestamp_clock <= Ps::micros(1)
+    }
+
+    /// Whether each segment is timed, because timestamps are too coarse for that. Without timestamps, one of each window is.
+    #[must_use]
+    pub fn times_each_segment(&self) -> bool {
+        self.timestamps && !self.times_by_timestamps()
     }
 
     /// Settings of senders with this TCP, and of their receivers.

@@ -3,6 +3,7 @@
 use ackgate_control::segment::Flags;
 use ackgate_control::spurious::{Meaning, Method};
 
+use super::sent::Measured;
 use super::{Phase, Sender};
 use crate::engine::{Ps, Random};
 use crate::net::Packet;
@@ -109,6 +110,8 @@ impl Sender {
         if config.times_by_timestamps() {
             let rtt = Ps::micros(u64::from(config.timestamp(now).wrapping_sub(packet.timestamps.1)).max(1));
             self.sample(rtt, ack, config, arrived);
+        } else if config.times_each_segment() {
+            self.time_segments(now, packet, ack, config, arrived);
         } else if self.timed_end > 0 && ack >= self.timed_end {
             self.sample(now - self.timed_at, ack, config, arrived);
             self.timed_end = 0;
@@ -143,6 +146,21 @@ impl Sender {
         } else if restart {
             self.deadline = now + self.timeout;
         }
+    }
+
+    /// As Linux does (`tcp_ack_update_rtt`): where segments were sent twice, a timestamp tells which was acknowledged, however coarse.
+    #[inline(never)]
+    fn time_segments(&mut self, now: Ps, packet: &Packet, ack: u64, config: &TcpConfig, arrived: &mut Arrived) {
+        let measured = self.sent.as_mut().map_or(Measured::Nothing, |log| log.handle_ack(now, ack));
+        let rtt = match measured {
+            Measured::Rtt(rtt) => rtt,
+            Measured::Ambiguous => {
+                let ticks = config.timestamp(now).wrapping_sub(packet.timestamps.1).max(1);
+                Ps(u64::from(ticks).saturating_mul(config.timestamp_clock.0))
+            }
+            Measured::Nothing => return,
+        };
+        self.sample(rtt, ack, config, arrived);
     }
 
     /// An ACK of new data after a loss: whether it restarts the timer.

@@ -13,6 +13,7 @@ mod ack;
 mod fack;
 mod loss;
 mod prr;
+mod sent;
 mod tail;
 mod transmit;
 mod turn;
@@ -31,6 +32,7 @@ use crate::engine::{Ps, Random};
 use crate::net::Packet;
 
 use prr::Prr;
+use sent::SentLog;
 use tail::Tail;
 
 /// What the sender is recovering from.
@@ -141,6 +143,8 @@ pub struct Sender {
     /// The last tail loss probe, and what recovery may send, with RACK.
     tail: Tail,
     prr: Prr,
+    /// When each segment was sent, where each is timed.
+    sent: Option<Box<SentLog>>,
 }
 
 impl Sender {
@@ -195,6 +199,7 @@ impl Sender {
             tail_at: Ps::NEVER,
             tail: Tail::default(),
             prr: Prr::default(),
+            sent: config.times_each_segment().then(Box::default),
         }
     }
 

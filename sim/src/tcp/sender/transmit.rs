@@ -263,6 +263,9 @@ impl Sender {
             if self.detector.is_waiting() {
                 self.detector.handle_retransmission(config.timestamp(now));
             }
+            if let Some(log) = &mut self.sent {
+                log.handle_resent(start, end);
+            }
             if len > 0 {
                 self.counters.retransmits += 1;
                 self.counters.fast_retransmits += u64::from(self.phase == Phase::Recovery);
@@ -274,6 +277,9 @@ impl Sender {
             if self.timed_end == 0 {
                 self.timed_end = end;
                 self.timed_at = now;
+            }
+            if let Some(log) = &mut self.sent {
+                log.handle_sent(now, end);
             }
             if self.cwr && len > 0 {
                 flags |= Flags::CWR;
