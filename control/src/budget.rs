@@ -278,7 +278,7 @@ impl Budget {
             return;
         } else if gate.threshold.get() < budget {
             // Marks keep the queue short, by Eq. 2: a budget that is known to be safe need not.
-            if config.auto { budget } else { budget + budget / 8 }
+            if config.auto { budget } else { (budget + budget / 8).min(with_reserve(gate, top)).max(budget) }
         } else {
             let beside = gate.peak_active.get() * QUANTUM;
             let beside = if beside <= FARTHEST * Self::first(config) { beside } else { 0 };

@@ -231,6 +231,18 @@ fn while_marks_keep_the_queue_short_a_given_budget_grows_and_a_found_one_stays()
 }
 
 #[test]
+fn while_marks_keep_the_queue_short_a_frame_is_left_for_each_sender() {
+    let marked = |senders: u64| {
+        search(&Config::credit(96_000), 125_000_000, Span::micros(200), 100, |_, gate| {
+            gate.peak_active.set(senders);
+            gate.threshold.set(gate.cap.get() / 2);
+        })
+    };
+    assert_eq!(marked(5), 90_000 - 5 * FULL_FRAME);
+    assert_eq!(marked(64), 67_500, "a quarter at most");
+}
+
+#[test]
 fn a_link_that_falls_idle_while_work_is_held_takes_the_budget_up_at_once() {
     // Servers begin to think: every byte takes a millisecond instead of 200 us.
     let mut found = [0, 0];
