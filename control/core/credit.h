@@ -167,11 +167,14 @@ INLINE bool may_keep(WITH_CORE const struct flow *flow)
 	return offer_of(flow) * peak <= get64(&GATE->threshold) + (peak <= 1 ? pipe_of(CORE flow) : 0);
 }
 
-/* Whether the sender has no more: it has finished, or pushed where its responses end. A PSH alone tells little (note 5). */
+/* Whether the sender has no more: it has finished, or pushed where its responses end. A PSH alone tells little (note 5), and nothing where
+ * the window had no room for more: hosts push at the end of each burst. */
 INLINE bool credit_has_no_more(WITH_CORE const struct flow *flow)
 {
-	return any_flag(flow, ENDS) && is_complete(CORE flow, get64(&flow->size) == expected(CORE flow) ||
-								      (get32(&flow->last_response) > 0 && !any_flag(flow, FLOW_PUSHES_MIDWAY)));
+	bool only_at_ends = get32(&flow->last_response) > 0 && !any_flag(flow, FLOW_PUSHES_MIDWAY);
+
+	return any_flag(flow, ENDS) &&
+	       is_complete(CORE flow, get64(&flow->size) == expected(CORE flow) || (only_at_ends && any_flag(flow, FLOW_STOPPED)));
 }
 
 /* Payload that is still to come of the response, from the acknowledgement number on, in whole segments: a sender whose response is longer

@@ -98,10 +98,13 @@ INLINE __u64 drain(WITH_CORE __u64 rate)
 	return rate == 0 ? 0 : (get64(&GATE->threshold) << 20) / rate;
 }
 
-/* The longest pause in ns within one response. */
+/* The longest pause in ns within one response: two round trips, or two budgets. Marks lower the threshold at once, but not what is on its
+ * way by then. */
 INLINE __u64 longest_pause(WITH_CORE const struct flow *flow)
 {
-	return max_u64(max_u64(SETTINGS->silence, 2ull * get32(&flow->rtt)), 2 * drain(CORE link_rate(CORE_ALONE)));
+	__u64 rate = link_rate(CORE_ALONE), budget = rate == 0 ? 0 : (get64(&GATE->cap) << 20) / rate;
+
+	return max_u64(max_u64(SETTINGS->silence, 2ull * get32(&flow->rtt)), 2 * budget);
 }
 
 /* Once per control interval: kept out of line, away from the path of every packet. */

@@ -53,6 +53,36 @@ fn a_lone_flow_is_granted_the_budget_and_no_more_than_tcp_offers() {
     assert!(host.told(0) <= all.next_multiple_of(UNIT) - MSS, "the edge stays where it was: TCP offers less");
 }
 
+#[test]
+fn a_push_where_the_window_had_no_room_for_more_ends_no_response() {
+    // Among so many a window that is left closed stays closed until the sender probes it, 200 ms later.
+    let mut host = guard();
+    host.connect(0);
+    host.shim.state.flows[0].last_response.set(200 * MSS);
+    host.shim.gate().peak_active.set(100_000);
+    host.shim.gate().looked_back.set(host.now.0);
+    host.send(0, request(1));
+    let window = host.told(0) / MSS * MSS;
+    host.data(0, 1, window - MSS);
+    let last = data(1 + window - MSS, MSS);
+    host.receive(0, Segment { flags: last.flags | Flags::PSH, ..last });
+    host.ack(0, 1 + window);
+    host.poll();
+    assert!(host.told(0) >= MSS, "{window} of {} bytes have come, and {} more may", 200 * MSS, host.told(0));
+}
+
+#[test]
+fn marks_that_lower_the_threshold_make_no_silence_shorter() {
+    // What left before they came may still stand in the queue.
+    let mut host = Host::new(Config { rate_mbps: 1_000, ..Config::credit(1_000_000) });
+    host.connect(0);
+    let gate = host.shim.gate();
+    let silent_at = || decision::silent_at(&host.shim.rules, gate, &host.shim.state.flows[0]);
+    let before = silent_at();
+    gate.threshold.set(gate.cap.get() / 8);
+    assert_eq!(silent_at(), before);
+}
+
 /// Receives and acknowledges so many segments of a connection in mid-stream; the edges that its peer was told, and the last window.
 fn go_on(host: &mut Host, from: u32, segments: u32) -> (Vec<u32>, u32) {
     let edges = (from..from + segments).map(|i| {
