@@ -12,6 +12,7 @@
  * - Share: else windows are lowered to the flow's share. A few flows send side by side; more take turns with a quarter of the budget
  *   each, less when there are very many. Not beyond what the response is expected to need, and never below two segments. The right edge never
  *   moves left.
+ * - Streams: over a long path a response without an end in sight has what the others leave, and not only a share.
  * - Turns: an ACK that gets no grant leaves all the same without moving the edge, and a bare copy of it waits for the grant
  *   (DECIDE_SPLIT): what has arrived is acknowledged, so no timer of the sender runs, however long the turn takes. The copy leaves
  *   with the flow's latest acknowledgement number and timestamp; it is the window update that lets the sender go on. Requests are
@@ -241,32 +242,61 @@ INLINE __u32 explored(WITH_CORE const struct flow *flow, const struct outgoing *
 	return edge_at(out, min_u64(max_u64(wanted, part), 1u << 30));
 }
 
-/* Of what a response lacks, what is granted at once: a share. Over a long path all of it where what shares leave of all responses fits the
- * budget, for the rest would take another round trip; over short ones where flows are few and as much for each fits. A sender that is left
- * alone with a share does not fill the link until the next grant has reached it. */
-INLINE __u64 part_of(WITH_CORE const struct flow *flow, __u64 lacking)
+/* Of what the others leave, a stream may have so much. As by a switch's dynamic threshold (Choudhury and Hahne 1998) several streams come to
+ * the same each, and one leaves an eighth unused. */
+#define SPARE(left) ((left) / 8 * 7)
+
+/* What may be on its way of a stream, payload bytes: what all flows of late may have together, less what the others owe, and less what those
+ * that are idle or wait would bring if they were asked now. An equal share would leave the link idle where they need little. */
+SUBPROGRAM __u64 spare(WITH_CORE const struct flow *flow)
 {
-	__u64 threshold = get64(&GATE->threshold), part = share(CORE flow), each = lacking, flows;
+	__u64 peak = max_u64(get64(&GATE->peak_active), 1), all, usual, idle, others, mss;
+
+	if (!flow)
+		return 0;
+	mss = max_u32(get32(&flow->mss), 1);
+	all = together(CORE flow, peak);
+	/* What waits has not been charged. */
+	idle = saturating_sub(peak, get64(&GATE->active)) + get64(&GATE->held);
+	usual = min_u64(flow_wire(flow, get64(&GATE->usual_response)), all / peak);
+	others = saturating_sub(counted(CORE booked_with(CORE flow)), get32(&flow->owed)) + idle * usual;
+	return SPARE(saturating_sub(all, others)) * mss / (mss + get32(&flow->header));
+}
+
+/* Of what a response lacks, what is granted at once: a share. Over a long path all of it where what shares leave of all responses fits the
+ * budget, for the rest would take another round trip; over short ones where as much for each active flow fits: a sender that is left alone
+ * with a share does not fill the link until the next grant has reached it. But where timers are short only if few were active of late:
+ * what others wait meanwhile may be longer. Over a long path, without an end in sight, as much as the others leave; by a sixteenth of what
+ * arrives more than before, for what grows faster comes in bursts, or as much as has come in a round trip before. */
+INLINE __u64 part_of(WITH_CORE const struct flow *flow, const struct outgoing *out, __u64 lacking)
+{
+	__u64 threshold = get64(&GATE->threshold), part = share(CORE flow), each = lacking, flows, acked, grown;
 
 	if (pipe_of(CORE flow) > 0) {
 		each = saturating_sub(lacking, part);
 		flows = get64(&GATE->peak_active);
-	} else if (are_few(CORE_ALONE)) {
+	} else if (are_few(CORE_ALONE) || (concurrent(CORE_ALONE) && !timer_is_short(CORE_ALONE))) {
 		flows = max_u64(get64(&GATE->active), 1);
 	} else {
 		return part;
 	}
-	return flow_wire(flow, min_u64(each, threshold)) * flows <= threshold ? lacking : part;
+	if (flow_wire(flow, min_u64(each, threshold)) * flows <= threshold)
+		return lacking;
+	if (lacking < ~0ull || get64(&flow->size) == 0 || pipe_of(CORE flow) == 0)
+		return part;
+	acked = ahead_of(out->ack, get32(&flow->released_ack));
+	grown = min_u64(remaining(flow, get32(&flow->released_ack)) + acked / 16, 2ull * get32(&flow->streamed));
+	grown = max_u64(grown, get32(&flow->streamed));
+	return max_u64(part, min_u64(spare(CORE flow), grown));
 }
 
 INLINE __u32 grant(WITH_CORE const struct flow *flow, const struct outgoing *out)
 {
-	bool midway = any_flag(flow, FLOW_PUSHES_MIDWAY) && get64(&flow->size) < expected(CORE flow);
+	__u64 threshold = get64(&GATE->threshold), pipe = pipe_of(CORE flow), wanted;
+	bool midway = any_flag(flow, FLOW_PUSHES_MIDWAY) && (pipe > 0 || get64(&flow->size) < expected(CORE flow));
 	bool may_have_ended = any_flag(flow, FLOW_STOPPED) && out->ack == get32(&flow->received) && !midway;
-	__u64 threshold = get64(&GATE->threshold), pipe, wanted;
 	bool side_by_side, among_many, asks;
 
-	pipe = pipe_of(CORE flow);
 	side_by_side = pipe > 0 || concurrent(CORE_ALONE);
 	asks = out->class == CLASS_REQUEST || get64(&flow->size) == 0;
 	among_many = asks && get64(&GATE->active) > TURNS && !side_by_side;
@@ -277,7 +307,7 @@ INLINE __u32 grant(WITH_CORE const struct flow *flow, const struct outgoing *out
 	wanted = lacking(CORE flow, out->ack);
 	/* The end of a response is granted at once over a long path, where each further grant takes a round trip. */
 	if (pipe == 0 || flow_wire(flow, min_u64(wanted, threshold)) > threshold / TURNS)
-		wanted = min_u64(wanted, part_of(CORE flow, wanted));
+		wanted = min_u64(wanted, part_of(CORE flow, out, wanted));
 	return edge_at(out, side_by_side ? min_u64(wanted, affordable(CORE flow, out)) : wanted);
 }
 
@@ -288,7 +318,7 @@ INLINE void price(WITH_CORE const struct flow *flow, const struct outgoing *out,
 				  struct trigger *trigger)
 {
 	__u32 received = any_flag(flow, FLOW_RECEIVED) ? get32(&flow->received) : out->ack;
-	__u64 credit = flow_wire(flow, ahead_of(to, received)), much = get64(&GATE->threshold) / TURNS, most = 2ull * get32(&flow->window);
+	__u64 credit = flow_wire(flow, ahead_of(to, received)), much = get64(&GATE->threshold) / TURNS, most = 2ull * max_u32(get32(&flow->window), get32(&flow->streamed));
 
 	if (credit > much && !trigger->calm && pipe_of(CORE flow) > 0)
 		much = flow_wire(flow, share(CORE flow));

@@ -343,6 +343,7 @@ SUBPROGRAM int account_egress(WITH_CORE struct flow *flow, const struct segment 
 		charge(CORE flow, out, &trigger, now);
 		if (out->stamped && get64(&flow->ts_start) == 0) {
 			set32(&flow->ts_value, segment->tsval);
+			set32(&flow->ts_received, get32(&flow->received));
 			set64(&flow->ts_start, now);
 		}
 		add64(&GATE->passed, 1);

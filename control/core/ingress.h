@@ -164,6 +164,17 @@ INLINE __u64 without_queue(WITH_CORE __u64 sample)
 	return max_u64(saturating_sub(sample, (owed_up_to(CORE threshold - 1) << 20) / rate), least);
 }
 
+/* A round trip of a response that is longer than usual, and than the budget, is over. */
+INLINE void note_stream(WITH_CORE struct flow *flow)
+{
+	__u32 came = ahead_of(get32(&flow->received), get32(&flow->ts_received));
+
+	if (any_flag(flow, FLOW_RECOVERING) || is_reducing(flow))
+		return;
+	if (get64(&flow->size) > max_u64(expected(CORE flow), get64(&GATE->threshold)) && came > get32(&flow->streamed))
+		set32(&flow->streamed, came);
+}
+
 /* PAC section IV-A, method 1: the echo of a TSval that was new when it left. */
 INLINE void sample_timestamp(WITH_CORE struct flow *flow, const struct segment *segment, __u64 now)
 {
@@ -175,8 +186,10 @@ INLINE void sample_timestamp(WITH_CORE struct flow *flow, const struct segment *
 	sample = min_u64(since(now, start), LONGEST_RTT);
 	if (SETTINGS->timestamps)
 		set32(&flow->rtt, smooth(get32(&flow->rtt), sample));
-	if (segment->payload > 0 && segment->tsecr == get32(&flow->ts_value))
+	if (segment->payload > 0 && segment->tsecr == get32(&flow->ts_value)) {
 		note_least_rtt(flow, without_queue(CORE sample), now);
+		note_stream(CORE flow);
+	}
 }
 
 /* A sender that had used up its window answers what let it go on: with a whole segment, for which there was no room before. What is

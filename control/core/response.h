@@ -38,6 +38,7 @@ INLINE void end_response(WITH_CORE struct flow *flow)
 		set32(&flow->last_response, size > ~0u ? ~0u : size);
 	}
 	set32(&flow->run, 0);
+	set32(&flow->streamed, 0);
 	set64(&flow->interval_start, 0);
 	set64(&flow->last_bandwidth, 0);
 }

@@ -361,6 +361,10 @@ struct flow {
 	__u32 peer_tsval;
 	/* TSval whose echo is awaited. */
 	__u32 ts_value;
+	/* What had been received when it was first used. */
+	__u32 ts_received;
+	/* Payload that came at most in a round trip of the present response, beyond what responses bring. */
+	__u32 streamed;
 	/* Of that which was owed when the flow's books were last looked through (due_since), what is not paid yet, wire bytes. */
 	__u32 unpaid;
 	/* Payload received since the flow last paused or was asked. */

@@ -26,6 +26,7 @@ INLINE void reduce(struct flow *flow, __u32 sent)
 	raise_flags(flow, FLOW_REDUCED | FLOW_AVOIDANCE);
 	set32(&flow->recover, sent);
 	set32(&flow->window, halved(flow));
+	set32(&flow->streamed, get32(&flow->streamed) / 2);
 }
 
 INLINE bool reduces(const struct flow *flow, const struct outgoing *out)
@@ -43,6 +44,7 @@ INLINE void shrink(struct flow *flow, __u64 wire)
 	__u64 excess = wire * mss / max_u64(mss + get32(&flow->header), 1);
 
 	set32(&flow->window, max_u64(saturating_sub(window, excess), min_u64(2 * mss, window)));
+	set32(&flow->streamed, saturating_sub(get32(&flow->streamed), excess));
 }
 
 /* A sender reduces its window by and by (RFC 6937): until all is acknowledged that it had sent before, more is on its way than it will have. */

@@ -383,7 +383,10 @@ fn granted(flows: u32, segments: u32, rtt: Span) -> u32 {
 
 /// The same where so many were active of late.
 fn granted_of_late(flows: u32, of_late: u32, segments: u32, rtt: Span) -> u32 {
-    let mut host = guard();
+    granted_by(&mut guard(), flows, of_late, segments, rtt)
+}
+
+fn granted_by(host: &mut Host, flows: u32, of_late: u32, segments: u32, rtt: Span) -> u32 {
     for flow in 0..flows {
         host.connect(flow);
         host.make_path(flow, rtt);
@@ -411,7 +414,13 @@ fn a_few_responses_are_granted_whole_where_as_much_for_each_fits() {
     assert_eq!(granted(2, 21, near), 21, "a sender that is left alone with a share does not fill the link at once");
     assert!(granted(2, 23, near) < 15, "two of them are more than the budget");
     assert_eq!(granted(4, 10, near), 10);
-    assert!(granted_of_late(4, 64, 10, near) < 8, "sixty-four are not few, although four are active");
+    assert_eq!(granted_of_late(4, 64, 10, near), 10, "sixty more were active of late and are not now");
+    let mut hurried = guard();
+    hurried.shim.gate().own_timer.set(Span::millis(1).0);
+    assert!(
+        granted_by(&mut hurried, 4, 64, 10, near) < 8,
+        "what sixty-four wait for each other may be longer than a timer"
+    );
 }
 
 #[test]
@@ -426,4 +435,64 @@ fn a_path_that_holds_half_the_budget_has_room_of_its_own_where_flows_are_few() {
         assert_eq!(admits(gate.threshold.get() / 5 * 3), admitted, "{flows}");
         assert!(!admits(gate.threshold.get() / 3) && admits(gate.threshold.get()), "{flows}");
     }
+}
+
+/// A flow over a path that holds five budgets, in the middle of a response without an end in sight, of which so many segments came in each
+/// round trip, beside 31 that were active of late and are not now.
+fn streaming(segments: u32) -> Host {
+    let mut host = guard();
+    host.connect(0);
+    host.make_path(0, Span::millis(3));
+    let flow = &host.shim.state.flows[0];
+    flow.size.set(10_000_000);
+    flow.streamed.set(segments * MSS);
+    let gate = host.shim.gate();
+    gate.usual_response.set(u64::from(2 * MSS));
+    gate.peak_active.set(32);
+    gate.looked_back.set(host.now.0);
+    host
+}
+
+/// A segment comes and is acknowledged; how many segments the window has room for then.
+fn answered(host: &mut Host) -> u32 {
+    let next = host.shim.state.flows[0].ack_high.get();
+    host.data(0, next, MSS);
+    host.send(0, Segment { window: u16::MAX, ..pure_ack(next + MSS) });
+    host.shim.state.flows[0].edge.get().wrapping_sub(next + MSS) / MSS
+}
+
+#[test]
+fn a_stream_has_what_others_that_were_active_of_late_are_not_likely_to_need() {
+    // A share of 32 is 8 segments or 9.
+    assert!(answered(&mut streaming(0)) < 10, "nothing has been seen to come");
+    let mut host = streaming(100);
+    assert_eq!(answered(&mut host), 100);
+    let owed = host.owed(0);
+    assert!((100 * FRAME..=105 * FRAME).contains(&owed), "{owed}: all of it counts");
+    host.check_ledger();
+    // As much as all of them would be granted, if they were asked.
+    let mut host = streaming(100);
+    host.shim.gate().usual_response.set(u64::from(40 * MSS));
+    assert!(answered(&mut host) < 10);
+    // An end is in sight: a share as for everybody.
+    let mut host = streaming(100);
+    host.shim.state.flows[0].last_response.set(20_000_000);
+    assert!(answered(&mut host) < 10);
+}
+
+#[test]
+fn a_stream_that_loses_or_runs_dry_gives_back_what_it_had_beyond_its_share() {
+    let mut host = streaming(100);
+    let next = host.shim.state.flows[0].ack_high.get();
+    host.data(0, next + MSS, MSS);
+    host.send(0, Segment { sack: true, ..pure_ack(next) });
+    assert_eq!(host.shim.state.flows[0].streamed.get(), 50 * MSS);
+    let mut host = streaming(100);
+    answered(&mut host);
+    for _ in 0..40 {
+        host.wait(Span::millis(1));
+        answered(&mut host);
+    }
+    let (owed, streamed) = (host.owed(0), host.shim.state.flows[0].streamed.get());
+    assert!(owed < 20 * FRAME && streamed < 20 * MSS, "{owed} owed, of {streamed} that came");
 }
