@@ -60,6 +60,7 @@ SUBPROGRAM int open_flow(WITH_CORE struct flow *flow, __u64 now)
 	set32(&flow->tsecr, 0);
 	set32(&flow->peer_tsval, 0);
 	set32(&flow->run, 0);
+	set32(&flow->streamed, 0);
 	add32(&flow->generation, 1);
 	return 0;
 }

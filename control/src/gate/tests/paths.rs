@@ -496,3 +496,10 @@ fn a_stream_that_loses_or_runs_dry_gives_back_what_it_had_beyond_its_share() {
     let (owed, streamed) = (host.owed(0), host.shim.state.flows[0].streamed.get());
     assert!(owed < 20 * FRAME && streamed < 20 * MSS, "{owed} owed, of {streamed} that came");
 }
+
+#[test]
+fn a_connection_begins_without_what_came_over_an_earlier_one_in_its_entry() {
+    let mut host = streaming(100);
+    host.connect(0);
+    assert_eq!(host.shim.state.flows[0].streamed.get(), 0);
+}
