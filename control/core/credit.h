@@ -268,11 +268,11 @@ SUBPROGRAM __u64 spare(WITH_CORE const struct flow *flow)
  * with a share does not fill the link until the next grant has reached it. But where timers are short only if few were active of late:
  * what others wait meanwhile may be longer. Over a long path, without an end in sight, as much as the others leave; by a sixteenth of what
  * arrives more than before, for what grows faster comes in bursts, or as much as has come in a round trip before. */
-INLINE __u64 part_of(WITH_CORE const struct flow *flow, const struct outgoing *out, __u64 lacking)
+INLINE __u64 part_of(WITH_CORE const struct flow *flow, const struct outgoing *out, __u64 pipe, __u64 lacking)
 {
-	__u64 threshold = get64(&GATE->threshold), part = share(CORE flow), each = lacking, flows, acked, grown;
+	__u64 threshold = get64(&GATE->threshold), part = share(CORE flow), each = lacking, flows, grown, streamed;
 
-	if (pipe_of(CORE flow) > 0) {
+	if (pipe > 0) {
 		each = saturating_sub(lacking, part);
 		flows = get64(&GATE->peak_active);
 	} else if (are_few(CORE_ALONE) || (concurrent(CORE_ALONE) && !timer_is_short(CORE_ALONE))) {
@@ -282,11 +282,11 @@ INLINE __u64 part_of(WITH_CORE const struct flow *flow, const struct outgoing *o
 	}
 	if (flow_wire(flow, min_u64(each, threshold)) * flows <= threshold)
 		return lacking;
-	if (lacking < ~0ull || get64(&flow->size) == 0 || pipe_of(CORE flow) == 0)
+	streamed = get32(&flow->streamed);
+	if (lacking < ~0ull || streamed == 0 || pipe == 0)
 		return part;
-	acked = ahead_of(out->ack, get32(&flow->released_ack));
-	grown = min_u64(remaining(flow, get32(&flow->released_ack)) + acked / 16, 2ull * get32(&flow->streamed));
-	grown = max_u64(grown, get32(&flow->streamed));
+	grown = remaining(flow, get32(&flow->released_ack)) + ahead_of(out->ack, get32(&flow->released_ack)) / 16;
+	grown = max_u64(min_u64(grown, 2 * streamed), streamed);
 	return max_u64(part, min_u64(spare(CORE flow), grown));
 }
 
@@ -307,7 +307,7 @@ INLINE __u32 grant(WITH_CORE const struct flow *flow, const struct outgoing *out
 	wanted = lacking(CORE flow, out->ack);
 	/* The end of a response is granted at once over a long path, where each further grant takes a round trip. */
 	if (pipe == 0 || flow_wire(flow, min_u64(wanted, threshold)) > threshold / TURNS)
-		wanted = min_u64(wanted, part_of(CORE flow, out, wanted));
+		wanted = min_u64(wanted, part_of(CORE flow, out, pipe, wanted));
 	return edge_at(out, side_by_side ? min_u64(wanted, affordable(CORE flow, out)) : wanted);
 }
 
@@ -318,7 +318,8 @@ INLINE void price(WITH_CORE const struct flow *flow, const struct outgoing *out,
 				  struct trigger *trigger)
 {
 	__u32 received = any_flag(flow, FLOW_RECEIVED) ? get32(&flow->received) : out->ack;
-	__u64 credit = flow_wire(flow, ahead_of(to, received)), much = get64(&GATE->threshold) / TURNS, most = 2ull * max_u32(get32(&flow->window), get32(&flow->streamed));
+	__u64 credit = flow_wire(flow, ahead_of(to, received)), much = get64(&GATE->threshold) / TURNS;
+	__u64 most = 2ull * max_u32(get32(&flow->window), get32(&flow->streamed));
 
 	if (credit > much && !trigger->calm && pipe_of(CORE flow) > 0)
 		much = flow_wire(flow, share(CORE flow));

@@ -189,7 +189,8 @@ INLINE void sample_timestamp(WITH_CORE struct flow *flow, const struct segment *
 		set32(&flow->rtt, smooth(get32(&flow->rtt), sample));
 	if (segment->payload > 0 && segment->tsecr == get32(&flow->ts_value)) {
 		note_least_rtt(flow, without_queue(CORE sample), now);
-		note_stream(CORE flow);
+		if (SETTINGS->credit)
+			note_stream(CORE flow);
 	}
 }
 
