@@ -247,10 +247,11 @@ INLINE __u32 explored(WITH_CORE const struct flow *flow, const struct outgoing *
 #define SPARE(left) ((left) / 8 * 7)
 
 /* What may be on its way of a stream, payload bytes: what all flows of late may have together, less what the others owe, and less what those
- * that are idle or wait would bring if they were asked now. An equal share would leave the link idle where they need little. */
+ * that are idle or wait would bring if they were asked now; or less what the others have brought in a round trip: nearby, they owe little
+ * and bring much. An equal share would leave the link idle where they need little. */
 SUBPROGRAM __u64 spare(WITH_CORE const struct flow *flow)
 {
-	__u64 peak = max_u64(get64(&GATE->peak_active), 1), all, usual, idle, others, mss;
+	__u64 peak = max_u64(get64(&GATE->peak_active), 1), all, response, idle, others, mss;
 
 	if (!flow)
 		return 0;
@@ -258,8 +259,11 @@ SUBPROGRAM __u64 spare(WITH_CORE const struct flow *flow)
 	all = together(CORE flow, peak);
 	/* What waits has not been charged. */
 	idle = saturating_sub(peak, get64(&GATE->active)) + get64(&GATE->held);
-	usual = min_u64(flow_wire(flow, get64(&GATE->usual_response)), all / peak);
-	others = saturating_sub(counted(CORE booked_with(CORE flow)), get32(&flow->owed)) + idle * usual;
+	/* Of several sizes the largest, or what is larger would wait for the stream. */
+	response = get64(&GATE->largest_response);
+	response = response > 0 ? min_u64(flow_wire(flow, response), all / peak) : all / peak;
+	others = saturating_sub(counted(CORE booked_with(CORE flow)), get32(&flow->owed)) + idle * response;
+	others = max_u64(others, get32(&flow->others));
 	return SPARE(saturating_sub(all, others)) * mss / (mss + get32(&flow->header));
 }
 

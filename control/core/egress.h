@@ -344,6 +344,7 @@ SUBPROGRAM int account_egress(WITH_CORE struct flow *flow, const struct segment 
 		if (out->stamped && get64(&flow->ts_start) == 0) {
 			set32(&flow->ts_value, segment->tsval);
 			set32(&flow->ts_received, get32(&flow->received));
+			set32(&flow->ts_bytes, get64(&GATE->bytes));
 			set64(&flow->ts_start, now);
 		}
 		add64(&GATE->passed, 1);

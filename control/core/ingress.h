@@ -61,6 +61,7 @@ SUBPROGRAM int open_flow(WITH_CORE struct flow *flow, __u64 now)
 	set32(&flow->peer_tsval, 0);
 	set32(&flow->run, 0);
 	set32(&flow->streamed, 0);
+	set32(&flow->others, 0);
 	add32(&flow->generation, 1);
 	return 0;
 }
@@ -169,7 +170,9 @@ INLINE __u64 without_queue(WITH_CORE __u64 sample)
 INLINE void note_stream(WITH_CORE struct flow *flow)
 {
 	__u32 came = ahead_of(get32(&flow->received), get32(&flow->ts_received));
+	__u32 all = (__u32)get64(&GATE->bytes) - get32(&flow->ts_bytes);
 
+	set32(&flow->others, saturating_sub(all, flow_wire(flow, came)));
 	if (any_flag(flow, FLOW_RECOVERING) || is_reducing(flow))
 		return;
 	if (get64(&flow->size) > max_u64(expected(CORE flow), get64(&GATE->threshold)) && came > get32(&flow->streamed))

@@ -79,14 +79,16 @@ INLINE void judge_link(CORE_ONLY)
 	set64(&GATE->peak_before, peak);
 }
 
-/* Every tenth of a second: the peak of active flows fades, and what was seen meanwhile is judged. */
+/* Every tenth of a second: the peak of active flows and the largest response fade, and what was seen meanwhile is judged. */
 INLINE void look_back(WITH_CORE __u64 now)
 {
 	__u64 elapsed = since(now, get64(&GATE->looked_back)), active = get64(&GATE->peak_active);
+	__u64 largest = get64(&GATE->largest_response);
 
 	if (elapsed < LOOK_BACK)
 		return;
 	judge_link(CORE_ALONE);
+	set64(&GATE->largest_response, largest - largest / 64);
 	active = elapsed >= 10 * LOOK_BACK ? 0 : saturating_sub(active, max_u64(active / 8, 1));
 	set64(&GATE->peak_active, max_u64(active, get64(&GATE->active)));
 	set64(&GATE->looked_back, now);

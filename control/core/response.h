@@ -35,6 +35,8 @@ INLINE void end_response(WITH_CORE struct flow *flow)
 
 	if (size > 0) {
 		set64(&GATE->usual_response, size);
+		if (size > get64(&GATE->largest_response))
+			set64(&GATE->largest_response, size);
 		set32(&flow->last_response, size > ~0u ? ~0u : size);
 	}
 	set32(&flow->run, 0);

@@ -264,6 +264,8 @@ struct gate {
 	__u64 think;
 	/* Payload of the response that was last seen to be complete, whosever it was; 0 when there was none. */
 	__u64 usual_response;
+	/* Payload of the largest response of the last seconds, fading; 0 when none is known. */
+	__u64 largest_response;
 	/* When a connection was last opened from outside, ns. */
 	__u64 last_syn;
 	/* How many were opened one right after the other until then. */
@@ -363,8 +365,12 @@ struct flow {
 	__u32 ts_value;
 	/* What had been received when it was first used. */
 	__u32 ts_received;
+	/* What all flows had brought by then, wire bytes: the low 32 bits. */
+	__u32 ts_bytes;
 	/* Payload that came at most in a round trip of the present response, beyond what responses bring. */
 	__u32 streamed;
+	/* What the others brought in the last of these round trips, wire bytes. */
+	__u32 others;
 	/* Of that which was owed when the flow's books were last looked through (due_since), what is not paid yet, wire bytes. */
 	__u32 unpaid;
 	/* Payload received since the flow last paused or was asked. */

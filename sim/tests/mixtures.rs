@@ -85,6 +85,21 @@ fn what_a_few_near_senders_lack_is_granted_whole_beside_far_ones_too() {
     assert!(guarded > 1.1 * alone, "{guarded} of {alone} Mb/s");
 }
 
+#[test]
+fn senders_nearby_long_flows_and_mice_have_their_parts_side_by_side() {
+    // Where a stream left room for what mice bring, and not for the responses beside them, it had six times its part, and others timeouts.
+    let scenario = include_str!("../../scenarios/mixed.toml");
+    for (scheme, senders) in [("credit", 64), (AUTO, 64), ("credit", 200), (AUTO, 200)] {
+        let settings = scenario.replace("\"none", &format!("\"{scheme}"));
+        let report = report(&settings.replace("senders = 64", &format!("senders = {senders}")));
+        let mbps = |name: &str| report.groups.iter().find(|group| group.name == name).expect(name).goodput_mbps;
+        let equal = (941.0 - mbps("mice")) / f64::from(senders + 4);
+        let [main, far] = [mbps("main") / f64::from(senders), mbps("far") / 4.0].map(|one| one / equal);
+        assert!(main > 0.9 && far > 0.9, "{scheme}, {senders}: {main:.2} and {far:.2} of an equal part");
+        assert_eq!(report.rto_timeouts, 0, "{scheme}, {senders}");
+    }
+}
+
 /// Seventy-six senders whose hosts push at the end of each burst, with timers of a millisecond, behind a port that marks.
 fn pushing(scheme: &str) -> Report {
     let settings = format!(

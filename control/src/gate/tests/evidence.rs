@@ -102,6 +102,23 @@ fn a_fin_is_no_byte_of_a_response() {
 }
 
 #[test]
+fn the_largest_response_of_late_is_known_for_a_while() {
+    let mut host = Host::new(Config::credit(96_000));
+    let respond = |host: &mut Host, flow: u32, size: u32| {
+        host.connect(flow);
+        host.send(flow, request(1));
+        host.receive(flow, Segment { flags: Flags::FIN | Flags::PSH | Flags::ACK, ..data(1, size) });
+        host.shim.gate().largest_response.get()
+    };
+    assert_eq!([1000, 500, 1200].map(|size| respond(&mut host, 0, size)), [1000, 1000, 1200]);
+    for _ in 0..200 {
+        host.wait(Span::millis(101));
+        respond(&mut host, 0, 1);
+    }
+    assert!((2..400).contains(&host.shim.gate().largest_response.get()), "it fades");
+}
+
+#[test]
 fn the_counters_of_accurate_ecn_are_no_echo() {
     // RFC 9768: the bits of ECE and CWR are part of a counter that begins with 5.
     let mut host = Host::new(Config::of(Guard::Pac, 96_000));

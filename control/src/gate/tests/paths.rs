@@ -447,7 +447,7 @@ fn streaming(segments: u32) -> Host {
     flow.size.set(10_000_000);
     flow.streamed.set(segments * MSS);
     let gate = host.shim.gate();
-    gate.usual_response.set(u64::from(2 * MSS));
+    gate.largest_response.set(u64::from(2 * MSS));
     gate.peak_active.set(32);
     gate.looked_back.set(host.now.0);
     host
@@ -470,14 +470,37 @@ fn a_stream_has_what_others_that_were_active_of_late_are_not_likely_to_need() {
     let owed = host.owed(0);
     assert!((100 * FRAME..=105 * FRAME).contains(&owed), "{owed}: all of it counts");
     host.check_ledger();
-    // As much as all of them would be granted, if they were asked.
-    let mut host = streaming(100);
-    host.shim.gate().usual_response.set(u64::from(40 * MSS));
-    assert!(answered(&mut host) < 10);
+    // As much as all of them would be granted, if they were asked; small responses beside large ones tell nothing of these.
+    for larger in [u64::from(40 * MSS), 0] {
+        let mut host = streaming(100);
+        host.shim.gate().largest_response.set(larger);
+        host.shim.gate().usual_response.set(500);
+        assert!(answered(&mut host) < 10, "{larger}");
+    }
     // An end is in sight: a share as for everybody.
     let mut host = streaming(100);
     host.shim.state.flows[0].last_response.set(20_000_000);
     assert!(answered(&mut host) < 10);
+}
+
+#[test]
+fn a_stream_leaves_to_others_what_they_bring_in_a_round_trip() {
+    // Senders nearby owe little at any time, and bring much more over many short round trips.
+    let stamped = |times, segment| Segment { timestamps: Some(times), ..segment };
+    let after = |others: u32| {
+        let mut host = streaming(100);
+        host.connect(1);
+        let next = host.shim.state.flows[0].ack_high.get();
+        host.send(0, Segment { window: 0, ..stamped((10, 1), pure_ack(next)) });
+        (0..others).for_each(|_| host.data(1, 1, MSS));
+        host.wait(Span::millis(3));
+        host.receive(0, stamped((2, 10), data(next, MSS)));
+        host.send(0, Segment { window: u16::MAX, ..stamped((11, 2), pure_ack(next + MSS)) });
+        host.shim.state.flows[0].edge.get().wrapping_sub(next + MSS) / MSS
+    };
+    assert_eq!(after(1), 100);
+    assert!((10..100).contains(&after(200)), "{}", after(200));
+    assert!(after(400) < 10, "{}", after(400));
 }
 
 #[test]
