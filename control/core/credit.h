@@ -287,7 +287,7 @@ INLINE __u64 part_of(WITH_CORE const struct flow *flow, const struct outgoing *o
 	if (flow_wire(flow, min_u64(each, threshold)) * flows <= threshold)
 		return lacking;
 	streamed = get32(&flow->streamed);
-	if (lacking < ~0ull || streamed == 0 || pipe == 0)
+	if (lacking < ~0ull || streamed == 0 || (pipe == 0 && !concurrent(CORE_ALONE)))
 		return part;
 	grown = remaining(flow, get32(&flow->released_ack)) + ahead_of(out->ack, get32(&flow->released_ack)) / 16;
 	grown = max_u64(min_u64(grown, 2 * streamed), streamed);

@@ -148,7 +148,7 @@ INLINE void sample_handshake(WITH_CORE struct flow *flow, const struct segment *
 		__u64 rtt = min_u64(since(now, start), LONGEST_RTT), alone = without_burst(CORE flow, rtt);
 
 		set32(&flow->rtt, rtt);
-		set32(&flow->handshake_rtt, alone);
+		set32(&flow->handshake_rtt, max_u64(alone, 1));
 		note_rtt(CORE rtt);
 		note_least(&GATE->least_handshake, &GATE->next_handshake, &GATE->handshakes_since, max_u64(alone, 1), now);
 	}

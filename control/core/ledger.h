@@ -146,10 +146,19 @@ INLINE __u64 in_flight(CORE_ONLY)
 	return saturating_sub(get64(&GATE->owed), get64(&GATE->written_off));
 }
 
+/* What the shortest path holds, wire bytes, by the least that a handshake has taken of late: a flow's own least round trip, less what may have
+ * been queued, can come out at nothing. */
+INLINE __u64 least_path(CORE_ONLY)
+{
+	return frames_rate(CORE_ALONE) * get32(&GATE->least_handshake) >> 20;
+}
+
 /* What a flow's debt is booked with, wire bytes: what its path holds; nothing where all in flight counts alike, or nobody knows. */
 INLINE __u64 booked_with(WITH_CORE const struct flow *flow)
 {
-	return SETTINGS->long_paths ? path_holds(CORE flow) : 0;
+	bool known = get32(&flow->samples) >= SAMPLES || get32(&flow->handshake_rtt) > 0;
+
+	return SETTINGS->long_paths && known ? max_u64(path_holds(CORE flow), least_path(CORE_ALONE)) : 0;
 }
 
 /* Which of the gate's paths hold so much. By sizes that never change: the threshold does, and debts must be found again. */
@@ -172,13 +181,6 @@ INLINE __u64 owed_nearby(CORE_ONLY)
 	return saturating_sub(get64(&GATE->owed), get64(&GATE->owed_beyond));
 }
 
-/* What the shortest path holds, wire bytes, by the least that a handshake has taken of late: a flow's own least round trip, less what may have
- * been queued, can come out at nothing. */
-INLINE __u64 least_path(CORE_ONLY)
-{
-	return frames_rate(CORE_ALONE) * get32(&GATE->least_handshake) >> 20;
-}
-
 /* What is in flight over this path and shorter ones. */
 SUBPROGRAM __u64 owed_up_to(WITH_CORE __u32 path)
 {
@@ -196,7 +198,7 @@ ROLLED
  * written off is taken from it. */
 SUBPROGRAM __u64 counted(WITH_CORE __u64 holds)
 {
-	__u64 all = get64(&GATE->owed), bytes = owed_nearby(CORE_ALONE), own = max_u64(holds, least_path(CORE_ALONE)) >> 10;
+	__u64 all = get64(&GATE->owed), bytes = owed_nearby(CORE_ALONE), own = holds >> 10;
 	/* Round trips are known to a quarter, and those of short paths hardly, for what waits in the queue is in them. */
 	__u64 alike = max_u64(own, short_path(CORE_ALONE) >> 10) / 4 * 5;
 

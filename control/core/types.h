@@ -420,7 +420,7 @@ struct flow {
 	__u32 due;
 	/* Largest segment that the peer announced in its SYN, bytes; 0 when it did not. */
 	__u32 peer_mss;
-	/* The handshake's RTT without what may have queued meanwhile, ns. */
+	/* The handshake's RTT without what may have queued meanwhile, ns; 0 when it is not known. */
 	__u32 handshake_rtt;
 	/* What had arrived of all flows when the handshake began to be timed, wire bytes: the low 32 bits. */
 	__u32 arrived_before;

@@ -100,6 +100,20 @@ fn senders_nearby_long_flows_and_mice_have_their_parts_side_by_side() {
     }
 }
 
+#[test]
+fn long_flows_let_new_connections_begin_at_once() {
+    // Their SYN-ACKs waited for 150 ms, the longest hold, while two of eight flows used a third of the link.
+    for scheme in ["credit", AUTO] {
+        let text = format!(
+            "senders = 8\nscheme = \"{scheme}\"\ntime_limit = \"250ms\"\nnetwork.rate = \"1gbit\"\nnetwork.rtt = \"2ms\"\n\
+             switch.buffer = \"96KB\"\ntcp.cc = \"cubic\"\ntcp.initial_window = 10\ntcp.timestamps = true\ntcp.rwnd = \"22KB\"\n\
+             workload.kind = \"long\"\n"
+        );
+        let report = report(&text);
+        assert!(report.hold_us.max < 5_000.0, "{scheme}: {} us", report.hold_us.max);
+    }
+}
+
 /// Seventy-six senders whose hosts push at the end of each burst, with timers of a millisecond, behind a port that marks.
 fn pushing(scheme: &str) -> Report {
     let settings = format!(

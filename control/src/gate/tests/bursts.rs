@@ -64,20 +64,35 @@ fn syn_acks_that_are_to_come_are_part_of_the_pace() {
     assert_eq!(host.shim.gate().ahead.get(), 100 * 98, "a SYN-ACK with its options takes 98 bytes on the link");
 }
 
-#[test]
-fn no_path_counts_as_shorter_than_the_least_handshake_of_late() {
-    const OWED: u64 = 80_000;
+/// Whether flow 1 may be granted a segment: its handshake seemed to take so long, in ns (0: nobody has seen it), while what is in flight is due
+/// over paths of 61 KB, the length that flow 0's handshake had of late.
+fn admits_beside_long_paths(handshake_rtt: u32, least_handshake: Option<u32>) -> bool {
+    const OWED: u64 = 200_000;
     let mut host = guard();
     host.reach(0, Span::micros(500));
+    host.begin(1);
     let gate = &host.shim.state.gate;
     gate.threshold.set(60_000);
-    // All that is in flight is over paths of 61 KB, the length that the handshake had.
     gate.owed.set(OWED);
     gate.owed_by_path[2].set(OWED);
     gate.owed_beyond.set(OWED);
     gate.held_by_path[2].set(OWED * (61_500 >> 10));
-    // A path that comes out at nothing is none that others' data does not stand before.
-    assert!(!decision::admits(&host.shim.rules, gate, u64::from(MSS), 0));
-    gate.least_handshake.set(20_000);
-    assert!(decision::admits(&host.shim.rules, gate, u64::from(MSS), 0), "far data does not stand before one nearby");
+    least_handshake.into_iter().for_each(|least| gate.least_handshake.set(least));
+    let flow = &host.shim.state.flows[1];
+    flow.handshake_rtt.set(handshake_rtt);
+    decision::admits(&host.shim.rules, gate, u64::from(MSS), decision::booked_with(&host.shim.rules, gate, flow))
+}
+
+#[test]
+fn no_path_counts_as_shorter_than_the_least_handshake_of_late() {
+    assert!(
+        !admits_beside_long_paths(1, None),
+        "that came out at nothing, and is none that others' data does not stand before"
+    );
+    assert!(admits_beside_long_paths(1, Some(20_000)), "far data does not stand before one nearby");
+}
+
+#[test]
+fn a_connection_whose_path_nobody_knows_does_not_wait_for_what_is_far_away() {
+    assert!(admits_beside_long_paths(0, None));
 }

@@ -484,6 +484,19 @@ fn a_stream_has_what_others_that_were_active_of_late_are_not_likely_to_need() {
 }
 
 #[test]
+fn a_stream_nearby_has_what_others_leave_where_all_send_side_by_side() {
+    let after = |active: u64| {
+        let mut host = streaming(30);
+        host.make_path(0, Span::micros(100));
+        host.shim.gate().active.set(active);
+        host.shim.gate().peak_active.set(active);
+        answered(&mut host)
+    };
+    assert!((30..40).contains(&after(8)), "{}", after(8));
+    assert!(after(20) < 15, "{}: they take turns", after(20));
+}
+
+#[test]
 fn a_stream_leaves_to_others_what_they_bring_in_a_round_trip() {
     // Senders nearby owe little at any time, and bring much more over many short round trips.
     let stamped = |times, segment| Segment { timestamps: Some(times), ..segment };
