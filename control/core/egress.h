@@ -196,6 +196,9 @@ INLINE bool may_pass(WITH_CORE const struct flow *flow, const struct segment *se
 
 	if (SETTINGS->hold == HOLD_NOTHING || (SETTINGS->leave_data && segment->payload > 0))
 		return true;
+	/* PAC's estimates know one path, and each of them has other ACKs than they expect. */
+	if (segment->multipath && !SETTINGS->credit)
+		return true;
 	if (trigger->calm)
 		return order_kept;
 	if (SETTINGS->hold == HOLD_REQUESTS && class == CLASS_ACK)
@@ -304,6 +307,7 @@ SUBPROGRAM int account_egress(WITH_CORE struct flow *flow, const struct segment 
 		take_up_scale(flow);
 	}
 	set64(&flow->last_seen, now);
+	note_multipath(flow, segment);
 	out->class = classify(CORE flow, segment, now, out);
 	/* A SYN's window is not scaled; the same window in the unit of those that follow. */
 	if (segment->flags & SYN)

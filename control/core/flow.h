@@ -83,6 +83,17 @@ INLINE void take_up_scale(struct flow *flow)
 	raise_flags(flow, FLOW_SCALE_KNOWN);
 }
 
+/*
+ * A connection of several paths (RFC 8684) has one window for all of them, which counts from what it has received over all, and an ACK moves
+ * it only together with that number: no window of it is for us to write, and a bare copy would open none. A peer may not know of MPTCP:
+ * not before it has answered the SYN.
+ */
+INLINE void note_multipath(struct flow *flow, const struct segment *segment)
+{
+	if (segment->multipath && (segment->flags & (SYN | ACK)) != SYN && any_flag(flow, FLOW_SCALE_KNOWN))
+		lower_flags(flow, FLOW_SCALE_KNOWN);
+}
+
 INLINE __u64 since(__u64 now, __u64 earlier)
 {
 	return saturating_sub(now, earlier);

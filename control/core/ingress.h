@@ -435,6 +435,7 @@ SUBPROGRAM int account_ingress(WITH_CORE struct flow *flow, const struct segment
 		open_flow(CORE flow, now);
 	}
 	set64(&flow->last_seen, now);
+	note_multipath(flow, segment);
 	note_timed(flow, segment);
 	if (segment->flags & RST) {
 		close_handshake(CORE flow);

@@ -463,6 +463,8 @@ struct segment {
 	bool dsack;
 	/* The timestamps option is there. */
 	bool timestamps;
+	/* One of MPTCP's options is there (RFC 8684). */
+	bool multipath;
 	/* Offset of the TCP header in the frame, for the packet path. */
 	__u32 tcp;
 };

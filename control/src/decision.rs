@@ -292,6 +292,7 @@ fn segment_to_raw(segment: &Segment) -> raw::Segment {
         sack: segment.sack,
         dsack: segment.dsack,
         timestamps: segment.timestamps.is_some(),
+        multipath: segment.multipath,
         tcp: 0,
     }
 }

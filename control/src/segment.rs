@@ -82,6 +82,8 @@ pub struct Segment {
     pub wscale: Option<u8>,
     /// Timestamps option (RFC 7323): TSval and TSecr.
     pub timestamps: Option<(u32, u32)>,
+    /// One of MPTCP's options (RFC 8684).
+    pub multipath: bool,
 }
 
 impl Segment {

@@ -156,6 +156,7 @@ mod tests {
         mss: 0,
         wscale: None,
         timestamps: None,
+        multipath: false,
     };
 
     #[test]

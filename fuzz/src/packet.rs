@@ -136,6 +136,7 @@ fn by_c(
         mss: raw.mss,
         wscale: (raw.wscale != 0xff).then_some(raw.wscale),
         timestamps: raw.timestamps.then_some((raw.tsval, raw.tsecr)),
+        multipath: raw.multipath,
     };
     Ok((out.key, segment, raw.tcp as usize))
 }

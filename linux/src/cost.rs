@@ -86,6 +86,7 @@ impl Connection {
             mss: if opens { 1460 } else { 0 },
             wscale: opens.then_some(7),
             timestamps: Some((self.clock, self.clock)),
+            multipath: false,
         };
         if arrives && payload > 0 {
             self.received = SeqNumber(self.received.0.wrapping_add(payload));

@@ -370,6 +370,7 @@ impl Choice {
             mss: if syn && self.options & 1 != 0 { 1012 } else { 0 },
             wscale: (syn && self.options & 2 != 0).then_some(self.options >> 4),
             timestamps: (self.options & 12 != 0).then_some((u32::from(self.options), self.options.into())),
+            multipath: self.options & 0xc0 == 0xc0,
             ..Segment::default()
         };
         let mut frame = emit(&key(case, self.flow), &segment, direction);

@@ -114,6 +114,7 @@ mod tests {
             mss: if opens { 1460 } else { 0 },
             wscale: opens.then_some(7),
             timestamps: None,
+            multipath: false,
         };
         emit(key, &segment, Direction::Egress)
     }

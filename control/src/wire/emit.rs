@@ -110,5 +110,9 @@ fn options(segment: &Segment) -> Vec<u8> {
         out.extend_from_slice(&block.0.0.to_be_bytes());
         out.extend_from_slice(&block.1.0.to_be_bytes());
     }
+    if segment.multipath {
+        // A DSS without content (RFC 8684 section 3.3).
+        out.extend_from_slice(&[30, 4, 0x20, 0]);
+    }
     out
 }

@@ -108,12 +108,6 @@ pub enum Reject {
     Malformed,
 }
 
-/// Whether a frame that [`parse`] understands carries an option of MPTCP (RFC 8684).
-#[must_use]
-pub fn is_multipath(frame: &[u8], layout: &Layout) -> bool {
-    frame.get(layout.tcp + 20..layout.payload).is_some_and(options::is_multipath)
-}
-
 /// Reads a frame. `bytes` may end after the TCP options as long as `meta.len` says how long the frame really is.
 ///
 /// # Errors
@@ -153,6 +147,7 @@ pub fn parse(bytes: &[u8], meta: &Meta, direction: Direction) -> Result<Packet, 
         mss: if syn { options.mss } else { 0 },
         wscale: if syn { options.wscale } else { None },
         timestamps: options.timestamps,
+        multipath: options.multipath,
     };
     let (source_port, destination_port) = (be16(&tcp[0..2]), be16(&tcp[2..4]));
     let key = match direction {

@@ -25,6 +25,8 @@ pub(super) struct Options {
     pub(super) timestamps: Option<(u32, u32)>,
     /// TCP-MD5 or TCP-AO.
     pub(super) signed: bool,
+    /// Any of MPTCP's (RFC 8684).
+    pub(super) multipath: bool,
 }
 
 pub(super) fn parse(bytes: &[u8]) -> Options {
@@ -40,6 +42,7 @@ pub(super) fn parse(bytes: &[u8]) -> Options {
             }
             (TIMESTAMPS, 8) => options.timestamps = Some((be32(&value[0..4]), be32(&value[4..8]))),
             (MD5 | AO, _) => options.signed = true,
+            (MPTCP, _) => options.multipath = true,
             _ => {}
         }
     }
@@ -49,11 +52,6 @@ pub(super) fn parse(bytes: &[u8]) -> Options {
 /// Where TSval and TSecr stand, if there are any: in the last timestamps option, as [`parse`] has it.
 pub(super) fn timestamps_at(bytes: &[u8]) -> Option<usize> {
     entries(bytes).filter(|&(kind, _, length)| (kind, length) == (TIMESTAMPS, 8)).map(|(_, at, _)| at).last()
-}
-
-/// Whether there is one of MPTCP's (RFC 8684).
-pub(super) fn is_multipath(bytes: &[u8]) -> bool {
-    entries(bytes).any(|(kind, _, _)| kind == MPTCP)
 }
 
 /// Kind, offset of the value, and length of the value of each option.

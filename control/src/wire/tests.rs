@@ -205,14 +205,14 @@ fn segments() -> impl Strategy<Value = (FlowKey, Segment)> {
     let addresses = (any::<bool>(), any::<[u8; 4]>(), any::<[u8; 16]>(), any::<[u8; 4]>(), any::<[u8; 16]>());
     let handshake = (any::<u16>(), proptest::option::of(0u8..15));
     let rest =
-        (any::<u32>(), any::<u32>(), any::<u8>(), any::<u16>(), 0u32..3000, any::<bool>(), any::<(bool, bool)>());
+        (any::<u32>(), any::<u32>(), any::<u8>(), any::<u16>(), 0u32..3000, any::<bool>(), any::<(bool, bool, bool)>());
     let timestamps = proptest::option::of(any::<(u32, u32)>());
     (addresses, any::<(u16, u16)>(), 0u32..1 << 24, handshake, rest, timestamps).prop_map(
         |((ipv4, a4, a6, b4, b6), (local_port, remote_port), vlan, (mss, wscale), rest, timestamps)| {
             let (local, remote) = if ipv4 { (mapped(&a4), mapped(&b4)) } else { (a6, b6) };
             // A tag with identifier 0 is not told apart from no tag; the outer one alone would be read as the inner.
             let vlan = if vlan & 0xfff == 0 { 0 } else { vlan };
-            let (seq, ack, flags, window, payload, ce, (sack, dsack)) = rest;
+            let (seq, ack, flags, window, payload, ce, (sack, dsack, multipath)) = rest;
             let syn = Flags(flags).has(Flags::SYN);
             let segment = Segment {
                 seq: SeqNumber(seq),
@@ -228,6 +228,7 @@ fn segments() -> impl Strategy<Value = (FlowKey, Segment)> {
                 mss: if syn { mss } else { 0 },
                 wscale: if syn { wscale } else { None },
                 timestamps,
+                multipath,
             };
             (FlowKey { local, remote, local_port, remote_port, vlan }, segment)
         },
@@ -282,6 +283,7 @@ proptest! {
             payload: 0,
             mss: 0,
             wscale: None,
+            multipath: false,
             ..packet.segment
         };
         prop_assert_eq!((read.key, read.segment), (key, expected));

@@ -68,6 +68,8 @@ struct options {
 	bool timestamps;
 	/* The segment is signed. */
 	bool authenticated;
+	/* One of MPTCP's is there (RFC 8684). */
+	bool multipath;
 };
 
 #define OPTIONS_MASK 63
@@ -134,6 +136,8 @@ static long walk_option(__u32 index, struct option_walk *walk)
 		walk->found.block_end = be32_at(bytes, at + 6);
 	} else if (kind == 19 || kind == 29) {
 		walk->found.authenticated = true;
+	} else if (kind == 30) {
+		walk->found.multipath = true;
 	} else if (kind == 8 && size == 10) {
 		walk->found.tsval = be32_at(bytes, at + 2);
 		walk->found.tsecr = be32_at(bytes, at + 6);
@@ -245,6 +249,7 @@ static __always_inline void describe_segment(const struct __sk_buff *skb, const 
 	segment->mss = tcp->flags & SYN ? options->mss : 0;
 	segment->wscale = tcp->flags & SYN ? options->wscale : NO_WSCALE;
 	segment->timestamps = options->timestamps;
+	segment->multipath = options->multipath;
 	segment->tsval = options->tsval;
 	segment->tsecr = options->tsecr;
 

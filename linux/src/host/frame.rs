@@ -82,7 +82,6 @@ pub(super) struct Frame {
     bytes: Vec<u8>,
     meta: Meta,
     packet: Option<Packet>,
-    multipath: bool,
 }
 
 impl Frame {
@@ -101,14 +100,14 @@ impl Frame {
             _ => bytes.extend_from_slice(taken.bytes),
         }
         let meta = Meta { len, gso_size: taken.gso_size, gso_segs: taken.gso_segs, vlan: None };
-        Self { bytes, meta, packet: None, multipath: false }
+        Self { bytes, meta, packet: None }
     }
 
     /// A frame that needs nothing from the kernel.
     pub(super) fn plain(frame: &[u8]) -> Self {
         let mut bytes = vec![0; VIRTIO_HEADER];
         bytes.extend_from_slice(frame);
-        Self { bytes, meta: Meta::whole(frame), packet: None, multipath: false }
+        Self { bytes, meta: Meta::whole(frame), packet: None }
     }
 
     pub(super) fn meta(&self) -> &Meta {
@@ -122,15 +121,14 @@ impl Frame {
 
     /// Whether it belongs to a connection of several paths (MPTCP): its window is that of all of them, and to act on one is to
     /// starve the others.
-    pub(super) const fn is_multipath(&self) -> bool {
-        self.multipath
+    pub(super) fn is_multipath(&self) -> bool {
+        self.packet.is_some_and(|packet| packet.segment.multipath)
     }
 
     /// Reads the headers, and notes for the kernel what is still to be done; `None` for what is none of a policy's business.
     pub(super) fn understand(&mut self, direction: Direction) -> Option<Packet> {
         let packet = wire::parse(self.frame(), &self.meta, direction).ok()?;
         self.packet = Some(packet);
-        self.multipath = wire::is_multipath(self.frame(), &packet.layout);
         let layout = packet.layout;
         let (virtio, frame) = self.bytes.split_at_mut(VIRTIO_HEADER);
         let small = |offset: usize| u16::try_from(offset).unwrap_or(u16::MAX).to_ne_bytes();
@@ -146,7 +144,7 @@ impl Frame {
             virtio[6..8].copy_from_slice(&small(layout.tcp));
             virtio[8..10].copy_from_slice(&16_u16.to_ne_bytes());
         }
-        (!self.multipath).then_some(packet)
+        (!packet.segment.multipath).then_some(packet)
     }
 
     /// Makes the changes that a policy asked for. A checksum that is still to be done covers only addresses and length so

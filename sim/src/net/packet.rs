@@ -167,6 +167,7 @@ impl Packet {
             mss: if syn { mss } else { 0 },
             wscale: if syn { Some(wscale) } else { None },
             timestamps: if self.is(Self::TIMESTAMPS) { Some(self.timestamps) } else { None },
+            multipath: false,
         }
     }
 }

@@ -118,6 +118,39 @@ fn the_largest_response_of_late_is_known_for_a_while() {
     assert!((2..400).contains(&host.shim.gate().largest_response.get()), "it fades");
 }
 
+/// Whether exact credit governs a connection that we open with MPTCP, whose SYN-ACK says so, too, or not.
+fn is_governed(peer_knows: bool) -> bool {
+    let mut host = Host::new(Config::credit(96_000));
+    let wscale = Some(7);
+    host.send(0, Segment { flags: Flags::SYN, mss: 1460, wscale, multipath: true, ..blank() });
+    let answer = Segment { flags: Flags::SYN | Flags::ACK, ack: SeqNumber(1), mss: 1460, wscale, ..blank() };
+    host.receive(0, Segment { multipath: peer_knows, ..answer });
+    host.send(0, Segment { multipath: peer_knows, window: 60_000, ..request(1) });
+    let governed = decision::governs(&host.shim.rules, host.shim.gate(), &host.shim.state.flows[0]);
+    let (_, _, window) = *host.wire.last().unwrap();
+    assert_eq!(window < 60_000, governed, "{window}: TCP's own, or a share of it");
+    governed
+}
+
+#[test]
+fn the_windows_of_a_connection_of_several_paths_are_left_alone() {
+    assert!(!is_governed(true), "they count from what has come over all of them");
+    assert!(is_governed(false), "its peer knows nothing of MPTCP: it is TCP's");
+}
+
+#[test]
+fn pac_holds_nothing_of_a_connection_of_several_paths() {
+    for multipath in [false, true] {
+        let mut host = Host::new(Config::new(96_000));
+        host.connect(0);
+        host.connect(1);
+        host.data(0, 1, MSS);
+        host.fill(1);
+        let ack = host.send(0, Segment { multipath, ..pure_ack(1 + MSS) });
+        assert_eq!(host.has_left(ack), multipath);
+    }
+}
+
 #[test]
 fn the_counters_of_accurate_ecn_are_no_echo() {
     // RFC 9768: the bits of ECE and CWR are part of a counter that begins with 5.
