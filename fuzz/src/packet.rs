@@ -41,6 +41,7 @@ struct Raw {
     sack: bool,
     dsack: bool,
     timestamps: bool,
+    multipath: bool,
     tcp: u32,
 }
 
