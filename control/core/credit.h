@@ -12,7 +12,8 @@
  * - Share: else windows are lowered to the flow's share. A few flows send side by side; more take turns with a quarter of the budget
  *   each, less when there are very many. Not beyond what the response is expected to need, and never below two segments. The right edge never
  *   moves left.
- * - Streams: over a long path a response without an end in sight has what the others leave, and not only a share.
+ * - Streams: over a long path, and where all send side by side, a response without an end in sight has what the others leave, and not
+ *   only a share.
  * - Turns: an ACK that gets no grant leaves all the same without moving the edge, and a bare copy of it waits for the grant
  *   (DECIDE_SPLIT): what has arrived is acknowledged, so no timer of the sender runs, however long the turn takes. The copy leaves
  *   with the flow's latest acknowledgement number and timestamp; it is the window update that lets the sender go on. Requests are
@@ -270,8 +271,8 @@ SUBPROGRAM __u64 spare(WITH_CORE const struct flow *flow)
 /* Of what a response lacks, what is granted at once: a share. Over a long path all of it where what shares leave of all responses fits the
  * budget, for the rest would take another round trip; over short ones where as much for each active flow fits: a sender that is left alone
  * with a share does not fill the link until the next grant has reached it. But where timers are short only if few were active of late:
- * what others wait meanwhile may be longer. Over a long path, without an end in sight, as much as the others leave; by a sixteenth of what
- * arrives more than before, for what grows faster comes in bursts, or as much as has come in a round trip before. */
+ * what others wait meanwhile may be longer. Without an end in sight, where nobody takes turns, as much as the others leave; by a sixteenth of
+ * what arrives more than before, for what grows faster comes in bursts, or as much as has come in a round trip before. */
 INLINE __u64 part_of(WITH_CORE const struct flow *flow, const struct outgoing *out, __u64 pipe, __u64 lacking)
 {
 	__u64 threshold = get64(&GATE->threshold), part = share(CORE flow), each = lacking, flows, grown, streamed;
