@@ -536,6 +536,8 @@ fn a_stream_that_loses_or_runs_dry_gives_back_what_it_had_beyond_its_share() {
 #[test]
 fn a_connection_begins_without_what_came_over_an_earlier_one_in_its_entry() {
     let mut host = streaming(100);
+    host.shim.state.flows[0].others.set(FRAME as u32);
     host.connect(0);
-    assert_eq!(host.shim.state.flows[0].streamed.get(), 0);
+    let flow = &host.shim.state.flows[0];
+    assert_eq!((flow.streamed.get(), flow.others.get()), (0, 0));
 }
