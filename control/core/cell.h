@@ -21,6 +21,9 @@
 /* Verified once by itself instead of wherever it is called, which keeps the verifier's work small; its pointers must be
  * checked, for it is verified for any caller. */
 #define SUBPROGRAM __attribute__((noinline))
+/* What nearly every packet passes through is none: a call takes ten nanoseconds and more on processors that are protected from speculation
+ * behind returns (SRSO, Retbleed). */
+#define HOT INLINE
 /* The verifier's bounded loops are not unrolled. */
 #define ROLLED _Pragma("clang loop unroll(disable)")
 const volatile struct settings settings;
@@ -34,6 +37,7 @@ struct gate gate;
 #define SETTINGS core_settings
 #define GATE core_gate
 #define SUBPROGRAM static inline
+#define HOT static inline
 #define ROLLED
 #endif
 #define INLINE static inline __attribute__((always_inline))
@@ -120,6 +124,8 @@ INLINE __u64 take_up_to64(__u64 *cell, __u64 n)
 {
 	__u64 now = get64(cell);
 
+	if (now == 0 || n == 0)
+		return 0;
 ROLLED
 	for (int i = 0; i < SWAP_TRIES; i++) {
 		__u64 taken = min_u64(now, n);

@@ -16,14 +16,11 @@ INLINE bool daemon_lives(WITH_CORE __u64 now)
 	return SETTINGS->stale == 0 || since(now, get64(&GATE->heartbeat)) <= SETTINGS->stale;
 }
 
-SUBPROGRAM int ack_class(struct flow *flow, const struct segment *segment, bool repeated, bool same_window, bool was_zero)
+HOT enum class ack_class(struct flow *flow, const struct segment *segment, bool repeated, bool same_window, bool was_zero)
 {
+	__u32 flags = get32(&flow->flags);
 	bool hole, duplicate;
-	__u32 flags;
 
-	if (!flow || !segment)
-		return 0;
-	flags = get32(&flow->flags);
 	if (flags & FLOW_OVERTAKEN) {
 		if (get32(&flow->held) == 0)
 			lower_flags(flow, FLOW_OVERTAKEN);
@@ -108,14 +105,11 @@ INLINE void note_sent(WITH_CORE struct flow *flow, const struct segment *segment
 }
 
 /* What the segment is to the gate; CLASS_NONE for what triggers nothing and is never held. */
-SUBPROGRAM int classify(WITH_CORE struct flow *flow, const struct segment *segment, __u64 now, struct outgoing *out)
+HOT enum class classify(WITH_CORE struct flow *flow, const struct segment *segment, __u64 now, struct outgoing *out)
 {
+	__u32 flags = get32(&flow->flags), high, class;
 	bool seen, repeated, same_window, was_zero;
-	__u32 flags, high, class;
 
-	if (!flow || !segment || !out)
-		return 0;
-	flags = get32(&flow->flags);
 	if (segment->flags & RST) {
 		close_handshake(CORE flow);
 		raise_flags(flow, FLOW_CLOSING | FLOW_PEER_DONE);

@@ -94,6 +94,15 @@ INLINE void note_multipath(struct flow *flow, const struct segment *segment)
 		lower_flags(flow, FLOW_SCALE_KNOWN);
 }
 
+/* Both ends have finished, and each has acknowledged all that the other sent: nothing follows but repeats. */
+INLINE bool is_over(const struct flow *flow)
+{
+	__u32 both = FLOW_CLOSING | FLOW_PEER_DONE;
+
+	return (get32(&flow->flags) & both) == both && get32(&flow->held) == 0 && get32(&flow->timed) == get32(&flow->sent) &&
+	       get32(&flow->ack_high) == get32(&flow->received);
+}
+
 INLINE __u64 since(__u64 now, __u64 earlier)
 {
 	return saturating_sub(now, earlier);

@@ -256,14 +256,11 @@ INLINE __u32 adds_to_response(const struct flow *flow, const struct segment *seg
 	return ahead_of(end, flags & FLOW_RECEIVED ? get32(&flow->received) : get32(&flow->ack_high));
 }
 
-SUBPROGRAM int receive(WITH_CORE struct flow *flow, const struct segment *segment, __u64 now)
+HOT void receive(WITH_CORE struct flow *flow, const struct segment *segment, __u64 now)
 {
-	__u32 wire, end;
+	__u32 wire = wire_bytes(segment), end;
 	__u64 pause;
 
-	if (!flow || !segment)
-		return 0;
-	wire = wire_bytes(segment);
 	pay(CORE flow, segment);
 	set64(&GATE->last_data, now);
 	add64(&GATE->bytes, wire);
@@ -313,7 +310,7 @@ SUBPROGRAM int receive(WITH_CORE struct flow *flow, const struct segment *segmen
 		put_flags(flow, FLOW_STOPPED, segment->flags & PSH && stopped_short(flow, segment->payload));
 		put_flags(flow, FLOW_CUT, segment->flags & PSH && is_cut(flow, segment->payload));
 		if (segment->flags & FIN) {
-			raise_flags(flow, FLOW_CLOSING | FLOW_PEER_DONE);
+			raise_flags(flow, FLOW_PEER_DONE);
 			end_response(CORE flow);
 		}
 		if (has_no_more(CORE flow)) {
@@ -340,7 +337,6 @@ SUBPROGRAM int receive(WITH_CORE struct flow *flow, const struct segment *segmen
 		}
 	}
 	note_tsval(flow, segment);
-	return 0;
 }
 
 /* A sender may be this far behind the window with a retransmission that counts, bytes at least. */
@@ -405,17 +401,16 @@ INLINE void note_timed(struct flow *flow, const struct segment *segment)
 		set32(&flow->timed, timed);
 }
 
-SUBPROGRAM int account_ingress(WITH_CORE struct flow *flow, const struct segment *segment, __u64 now)
+/* Says whether the scheduler is to be woken: there is room now for what it waits to release. */
+HOT bool account_ingress(WITH_CORE struct flow *flow, const struct segment *segment, __u64 now)
 {
 	__u64 wanted;
 
-	if (!flow || !segment)
-		return 0;
 	roll(CORE now);
 	add64(&GATE->arrivals, 1);
 	if (!acceptable(flow, segment)) {
 		add64(&GATE->unacceptable, 1);
-		return 0;
+		return false;
 	}
 	if (segment->flags & SYN) {
 		if (!(segment->flags & ACK)) {

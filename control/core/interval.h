@@ -50,7 +50,7 @@ INLINE void correct(WITH_CORE __u64 now_bandwidth, __u64 usual, __u64 marked, __
  */
 INLINE __u64 shown_rate(CORE_ONLY)
 {
-	__u64 given = link_given(CORE_ALONE), carries = max_u64(peak_rate(CORE_ALONE), given / MOST_TOO_MUCH);
+	__u64 given = SETTINGS->rate, carries = max_u64(peak_rate(CORE_ALONE), given / MOST_TOO_MUCH);
 
 	return carries < given ? carries : 0;
 }
@@ -155,13 +155,13 @@ INLINE void roll(WITH_CORE __u64 now)
 	if (elapsed < max_u64(get64(&GATE->interval), SETTINGS->min_interval) ||
 	    !replace64(&GATE->interval_start, start, now))
 		return;
-	set64(&GATE->interval, get64(&GATE->mean_rtt) + drain(CORE link_given(CORE_ALONE)));
+	set64(&GATE->interval, get64(&GATE->mean_rtt) + drain(CORE SETTINGS->rate));
 	end_interval(CORE elapsed, now);
 }
 
 INLINE __u64 syn_gap(CORE_ONLY)
 {
-	return SETTINGS->rate_mbps == 0 ? 0 : 2 * FULL_FRAME * 8000 / SETTINGS->rate_mbps;
+	return SETTINGS->rate == 0 ? 0 : (2 * FULL_FRAME << 20) / SETTINGS->rate;
 }
 
 INLINE void note_syn(WITH_CORE __u64 now)

@@ -45,16 +45,10 @@
  * the link's rate, but for one threshold.
  */
 
-/* The link's rate as it was given, bytes per 2^20 ns; 0 when it was not. */
-INLINE __u64 link_given(CORE_ONLY)
-{
-	return SETTINGS->rate_mbps * 131072 / 1000;
-}
-
-/* What the link carries, likewise: as given, or less where it has shown to. */
+/* What the link carries, bytes per 2^20 ns: as given, or less where it has shown to. */
 INLINE __u64 link_rate(CORE_ONLY)
 {
-	__u64 given = link_given(CORE_ALONE), carries = get64(&GATE->carries);
+	__u64 given = SETTINGS->rate, carries = get64(&GATE->carries);
 
 	return carries > 0 ? min_u64(given, carries) : given;
 }

@@ -15,6 +15,11 @@ void ackgate_close(STATE, struct flow *flow)
 	close_flow(CORE flow);
 }
 
+bool ackgate_is_over(const struct flow *flow)
+{
+	return is_over(flow);
+}
+
 bool ackgate_tell_handshake(STATE, struct flow *flow, __u32 scale, __u32 rtt)
 {
 	return tell_handshake(flow, scale, rtt);

@@ -38,10 +38,8 @@ INLINE __u16 window_field(WITH_CORE const struct flow *flow, const struct outgoi
 	return pac_window(CORE flow, out);
 }
 
-SUBPROGRAM int trigger_of(WITH_CORE const struct flow *flow, const struct outgoing *out, struct trigger *trigger)
+HOT void trigger_of(WITH_CORE const struct flow *flow, const struct outgoing *out, struct trigger *trigger)
 {
-	if (!flow || !out || !trigger)
-		return 0;
 	if (governs(CORE flow)) {
 		credit_trigger(CORE flow, out, trigger);
 	} else if (SETTINGS->credit) {
@@ -50,7 +48,6 @@ SUBPROGRAM int trigger_of(WITH_CORE const struct flow *flow, const struct outgoi
 		trigger->calm = pac_beyond_timers(CORE flow);
 		pac_trigger(CORE flow, out, trigger);
 	}
-	return 0;
 }
 
 /* A segment leaves: what it triggers is owed from now on (Eq. 4), and the sender may go on to its edge. */
@@ -61,6 +58,7 @@ SUBPROGRAM int charge(WITH_CORE struct flow *flow, const struct outgoing *out, c
 	if (!flow || !out || !trigger)
 		return 0;
 	window = get32(&flow->window);
+
 	note_pace(CORE flow, out, trigger->wire, now);
 	if (trigger->wire > 0) {
 		activate(CORE flow);

@@ -73,7 +73,7 @@ enum hold_what {
 #define FLOW_AVOIDANCE (1u << 1)
 /* SYN seen, handshake not finished. */
 #define FLOW_HALF_OPEN (1u << 2)
-/* FIN or RST seen. */
+/* Our FIN has left, or a reset ended it all. */
 #define FLOW_CLOSING (1u << 3)
 /* Duplicate ACKs went out and recover is not yet acknowledged. */
 #define FLOW_RECOVERING (1u << 4)
@@ -148,8 +148,8 @@ struct settings {
 	__u64 max_half_open;
 	/* Least retransmission timeout of our own TCP, ns; 0 when it is not known. */
 	__u64 own_timer;
-	/* Rate of the guarded link in Mb/s; 0 when it is not known. */
-	__u64 rate_mbps;
+	/* Rate of the guarded link, bytes per 2^20 ns; 0 when it is not known. */
+	__u64 rate;
 	/* Age of the heartbeat beyond which nothing is held; 0 where the scheduler is this very process. */
 	__u64 stale;
 	/* Segments that a new sender is expected to send at once. */
@@ -172,6 +172,8 @@ struct settings {
 	__u8 take;
 	/* Time comes from the variable fixed_clock instead of the machine: tests only. */
 	__u8 fixed_time;
+	/* Connections that are over are not forgotten before they are silent, as in a simulation: tests only. */
+	__u8 keep_all;
 	/* Exact credit (credit.h) instead of PAC's estimates. */
 	__u8 credit;
 	/* What may be held: enum hold_what. */
@@ -207,6 +209,22 @@ struct gate {
 	__u64 rewritten;
 	/* Frames of flows with ECN that arrived in this interval. */
 	__u64 interval_frames;
+	/* Flows that divide the budget among them: asked and not yet answered, or sending. */
+	__u64 active;
+	/* Receive windows that TCP offers to active flows, bytes in all. */
+	__u64 offered;
+	/* Payload of the response that was last seen to be complete, whosever it was; 0 when there was none. */
+	__u64 usual_response;
+	/* Smoothed time from a request to the first data of its response, ns. */
+	__u64 response_delay;
+	/* Wire bytes that were charged and voided. */
+	__u64 voided;
+	/* Connections whose handshake is under way. */
+	__u64 half_open;
+	/* Most flows that were active at once of late: what turns are reckoned with (credit.h). */
+	__u64 peak_active;
+	/* Payload of the largest response of the last seconds, fading; 0 when none is known. */
+	__u64 largest_response;
 	/* Part of owed that Eq. 6 judged never to have been sent. */
 	__u64 written_off;
 	/* Most bytes that may be in flight. */
@@ -248,24 +266,12 @@ struct gate {
 	__u64 belied_before;
 	/* in_flight_S of Eq. 6, in bytes. */
 	__u64 smooth_in_flight;
-	/* Connections whose handshake is under way. */
-	__u64 half_open;
 	/* Of the last SYN-ACKs, the part that nobody answered, in 1/1024. */
 	__u64 unanswered;
-	/* Flows that divide the budget among them: asked and not yet answered, or sending. */
-	__u64 active;
-	/* Most flows that were active at once of late: what turns are reckoned with (credit.h). */
-	__u64 peak_active;
 	/* When peak_active was last let fall, and the link's rate judged, ns. */
 	__u64 looked_back;
-	/* Smoothed time from a request to the first data of its response, ns. */
-	__u64 response_delay;
 	/* The same without what may have stood before that data in the queue: how long servers think, ns. */
 	__u64 think;
-	/* Payload of the response that was last seen to be complete, whosever it was; 0 when there was none. */
-	__u64 usual_response;
-	/* Payload of the largest response of the last seconds, fading; 0 when none is known. */
-	__u64 largest_response;
 	/* When a connection was last opened from outside, ns. */
 	__u64 last_syn;
 	/* How many were opened one right after the other until then. */
@@ -283,15 +289,11 @@ struct gate {
 	__u64 thinned;
 	/* Times that Eq. 6 corrected the estimate. */
 	__u64 corrections;
-	/* Wire bytes that were charged and voided. */
-	__u64 voided;
 	/* Of what is owed, what flows owe by what their paths hold: the second more than 16 KiB, each further twice as much. The first
 	 * stays 0: paths up to 16 KiB have what is left. */
 	__u64 owed_by_path[16];
 	/* The same, each byte times what the flow's path holds in KiB: what paths of a length hold in the mean. */
 	__u64 held_by_path[16];
-	/* Receive windows that TCP offers to active flows, bytes in all. */
-	__u64 offered;
 	/* Segments outside the window that their receiver offers: nobody's evidence. */
 	__u64 unacceptable;
 	/* 1 while what is to leave next waits for room on a long path. */
@@ -393,23 +395,28 @@ struct flow {
 	__u32 rtt_since;
 	/* When a sender that had used up its window was let go on: the low 32 bits of ns / 1024, made odd; 0 when it was not. */
 	__u32 let_go;
-	/* When the SYN or SYN-ACK left whose answer gives the handshake's RTT; 0 when none is awaited. */
-	__u64 handshake_start;
-	/* Start of the flow's own interval (RTT_i). */
-	__u64 interval_start;
-	/* Throughput of the interval before, in bytes per 2^20 ns; 0 when there was none. */
-	__u64 last_bandwidth;
 	/* End of what was sent before the sender's window was last reduced (RFC 6582's recover, seen from the
 	 * receiver): loss recovery, or the reaction to one ECN-Echo (RFC 3168 §6.1.2), ends when it is acknowledged. */
 	__u32 recover;
+	/* Start of the flow's own interval (RTT_i). */
+	__u64 interval_start;
 	/* Payload of the last complete response; 0 when none is known. */
 	__u32 last_response;
+	/* Smoothed delay that holding adds. */
+	__u32 added_delay;
+	/* Payload of the sender's last segment that could have been larger; 0 where the last one could not. */
+	__u32 lesser;
+	/* What our TCP's retransmission timer would repeat: what the peer has acknowledged last. Before that where it has received something
+	 * beyond (SACK), which repeats the rest without a timer. */
+	__u32 timed;
+	/* When the SYN or SYN-ACK left whose answer gives the handshake's RTT; 0 when none is awaited. */
+	__u64 handshake_start;
+	/* Throughput of the interval before, in bytes per 2^20 ns; 0 when there was none. */
+	__u64 last_bandwidth;
 	/* Payload received in the flow's own interval. */
 	__u32 interval_bytes;
 	/* Consecutive intervals in which throughput fell to λ of the one before. */
 	__u32 slow_intervals;
-	/* Smoothed delay that holding adds. */
-	__u32 added_delay;
 	/* Since when one is: the low 32 bits of ns / 1024. */
 	__u32 held_since;
 	/* Counts the connections that used this entry. */
@@ -424,11 +431,6 @@ struct flow {
 	__u32 handshake_rtt;
 	/* What had arrived of all flows when the handshake began to be timed, wire bytes: the low 32 bits. */
 	__u32 arrived_before;
-	/* Payload of the sender's last segment that could have been larger; 0 where the last one could not. */
-	__u32 lesser;
-	/* What our TCP's retransmission timer would repeat: what the peer has acknowledged last. Before that where it has received something
-	 * beyond (SACK), which repeats the rest without a timer. */
-	__u32 timed;
 } __attribute__((aligned(64)));
 
 /* What is seen of a segment, or of an aggregate of several (GRO, TSO). */

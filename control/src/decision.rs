@@ -32,6 +32,7 @@ pub mod raw {
 
 unsafe extern "C" {
     safe fn ackgate_close(settings: &Settings, gate: &Gate, flow: &Flow);
+    safe fn ackgate_is_over(flow: &Flow) -> bool;
     safe fn ackgate_tell_handshake(settings: &Settings, gate: &Gate, flow: &Flow, scale: u32, rtt: u32) -> bool;
     safe fn ackgate_untell_scale(settings: &Settings, gate: &Gate, flow: &Flow, scale: u32);
     safe fn ackgate_ingress(settings: &Settings, gate: &Gate, flow: &Flow, segment: &raw::Segment, now: u64) -> bool;
@@ -300,6 +301,13 @@ fn segment_to_raw(segment: &Segment) -> raw::Segment {
 /// Ends a connection's claims: called before the entry is given to another.
 pub fn close(rules: &Rules, gate: &Gate, flow: &Flow) {
     ackgate_close(&rules.settings, gate, flow);
+}
+
+/// Whether both ends have finished and each has acknowledged all that the other sent (RFC 9293 section 3.6): nothing follows but repeats. A
+/// reset ends both at once.
+#[must_use]
+pub fn is_over(flow: &Flow) -> bool {
+    ackgate_is_over(flow)
 }
 
 /// Tells of a connection whose handshake was not seen what that would have shown: our window scale (RFC 7323 section 2), and the least RTT

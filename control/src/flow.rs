@@ -69,7 +69,7 @@ pub struct Lifetimes {
     /// Silence after FIN or RST. Not zero, as the paper has it: bytes still on their way must be accounted to the
     /// connection that triggered them, and the last ACK of the closing handshake must find it.
     pub closing: Span,
-    /// Silence of a connection that never got past its SYN.
+    /// Silence of a connection that never got past its SYN, or of which nothing but our own segments has been seen.
     pub half_open: Span,
 }
 

@@ -12,6 +12,7 @@ use ackgate_control::units::Span;
 use ackgate_control::wire::{Direction, emit};
 
 use crate::datapath::{Datapath, Take};
+use crate::dormancy::{AWAKE, DORMANT};
 use crate::error::Error;
 use crate::sys;
 
@@ -19,7 +20,7 @@ use crate::sys;
 const FULL: u32 = 1448;
 /// A link and a buffer that nothing here fills: the gate stays open.
 const BUFFER: u64 = 1 << 40;
-/// Frames that are no TCP, by which the timing itself is timed.
+/// Frames for which a program ends at once, by which the timing itself is timed.
 const BLANKS: u32 = 4096;
 
 /// Mean time of a packet, ns, the timing itself taken off.
@@ -157,15 +158,15 @@ pub fn measure(config: &Config, traffic: Traffic, packets: u32) -> Result<Cost, 
     // The daemon lives, as far as the programs can tell, for as long as this takes.
     shared.gate().heartbeat.set((sys::now() + Span::secs(3600)).0);
 
-    let blank = [0; 64];
-    let blank_ns = |direction| -> Result<f64, Error> {
-        let before = bench.spent(direction)?;
-        for _ in 0..BLANKS {
-            bench.run(direction, &blank)?;
-        }
-        Ok(mean(before, bench.spent(direction)?))
-    };
-    let blanks = [blank_ns(Direction::Ingress)?, blank_ns(Direction::Egress)?];
+    // A dormant guard looks at nothing that arrives.
+    let dormant = &shared.books().dormant;
+    dormant.set(DORMANT);
+    let before = bench.spent(Direction::Ingress)?;
+    for _ in 0..BLANKS {
+        bench.run(Direction::Ingress, &[0; 64])?;
+    }
+    let timing = mean(before, bench.spent(Direction::Ingress)?);
+    dormant.set(AWAKE);
 
     let (Traffic::Streams(count) | Traffic::Short(count)) = traffic;
     let mut connections: Vec<Connection> = (0..count).map(Connection::new).collect();
@@ -184,7 +185,7 @@ pub fn measure(config: &Config, traffic: Traffic, packets: u32) -> Result<Cost, 
             }
         }
     }
-    let of = |direction, index: usize| Ok::<_, Error>(mean(before[index], bench.spent(direction)?) - blanks[index]);
+    let of = |direction, index: usize| Ok::<_, Error>(mean(before[index], bench.spent(direction)?) - timing);
     let gate = shared.gate();
     let touched = gate.held.get() + gate.thinned.get() + gate.rewritten.get();
     Ok(Cost { touched, ingress_ns: of(Direction::Ingress, 0)?, egress_ns: of(Direction::Egress, 1)? })

@@ -67,6 +67,7 @@ struct Maps {
     free_ids: MapHandle,
     flows: MapHandle,
     keys: MapHandle,
+    hints: MapHandle,
     links: MapHandle,
     leaving: MapHandle,
     variables: MapHandle,
@@ -95,6 +96,13 @@ struct Plan<'a> {
     take: Take,
     selection: &'a Selection,
     fixed_time: bool,
+    keep_all: bool,
+}
+
+impl<'a> Plan<'a> {
+    const fn of(config: &'a Config, take: Take, selection: &'a Selection) -> Self {
+        Self { config, take, selection, fixed_time: false, keep_all: false }
+    }
 }
 
 const WHAT: &str = "load the BPF programs";
@@ -106,7 +114,14 @@ impl Datapath {
     /// # Errors
     /// When this process may not, or the kernel cannot.
     pub fn load(config: &Config, take: Take, fixed_time: bool) -> Result<Self, Error> {
-        Self::build(Plan { config, take, selection: &Selection::default(), fixed_time }, None)
+        Self::build(Plan { fixed_time, ..Plan::of(config, take, &Selection::default()) }, None)
+    }
+
+    /// The same with fixed time and without forgetting connections that are over, to be compared with a simulation.
+    #[cfg(test)]
+    pub(crate) fn load_for_replay(config: &Config, take: Take) -> Result<Self, Error> {
+        let all = Selection::default();
+        Self::build(Plan { fixed_time: true, keep_all: true, ..Plan::of(config, take, &all) }, None)
     }
 
     /// The same for those connections alone that the rules select.
@@ -114,7 +129,7 @@ impl Datapath {
     /// # Errors
     /// As [`load`](Self::load).
     pub fn load_for(config: &Config, take: Take, selection: &Selection) -> Result<Self, Error> {
-        Self::build(Plan { config, take, selection, fixed_time: false }, None)
+        Self::build(Plan::of(config, take, selection), None)
     }
 
     /// What programs with other settings go on with.
@@ -128,7 +143,7 @@ impl Datapath {
     /// As [`load`](Self::load).
     pub(crate) fn successor(legacy: Legacy, config: &Config, selection: &Selection) -> Result<Self, Error> {
         let Legacy { maps, take } = legacy;
-        Self::build(Plan { config, take, selection, fixed_time: false }, Some(&maps))
+        Self::build(Plan::of(config, take, selection), Some(&maps))
     }
 
     fn build(plan: Plan<'_>, before: Option<&Maps>) -> Result<Self, Error> {
@@ -143,7 +158,7 @@ impl Datapath {
         let mut storage = MaybeUninit::uninit();
         let mut open = AckgateSkelBuilder::default().open(&mut storage).map_err(failed)?;
         let rodata = open.maps.rodata_data.as_deref_mut().expect("the programs have settings");
-        rodata.settings = settings(plan.config, plan.take, plan.fixed_time);
+        rodata.settings = settings(plan);
         rodata.selection = plan.selection.lists();
         open.progs.ackgate_wait.set_autoload(queue);
         open.progs.ackgate_window.set_autoload(queue);
@@ -159,6 +174,7 @@ impl Datapath {
                 (&mut maps.free_ids, &before.free_ids),
                 (&mut maps.flows, &before.flows),
                 (&mut maps.keys, &before.keys),
+                (&mut maps.bss_hints, &before.hints),
                 (&mut maps.links, &before.links),
                 (&mut maps.leaving, &before.leaving),
                 (&mut maps.bss, &before.variables),
@@ -198,6 +214,7 @@ impl Datapath {
                 free_ids: duplicate(&skel.maps.free_ids)?,
                 flows: duplicate(&skel.maps.flows)?,
                 keys: duplicate(&skel.maps.keys)?,
+                hints: duplicate(&skel.maps.bss_hints)?,
                 links: duplicate(&skel.maps.links)?,
                 leaving: duplicate(&skel.maps.leaving)?,
                 variables: duplicate(&skel.maps.bss)?,
@@ -269,11 +286,16 @@ impl Datapath {
         Some(FlowId(u32::from_ne_bytes(value.try_into().ok()?)))
     }
 
-    /// Makes the programs forget connections, but for those whose address has another entry by now. Their own may still be in use by packets
-    /// that are being processed.
-    pub(crate) fn forget(&self, ids: &[FlowId]) -> Result<(), Error> {
+    /// Makes the programs forget connections. Those that they have forgotten by themselves meanwhile are left out; the other entries may
+    /// still be in use by packets that are being processed.
+    pub(crate) fn forget(&self, ids: &[FlowId]) -> Result<Vec<FlowId>, Error> {
         const WHAT: &str = "forget connections that have ended";
-        ids.chunks(MOST_LEAVING).try_for_each(|ids| self.let_leave(&self.forget, WHAT, ids))
+        let mut forgotten = Vec::with_capacity(ids.len());
+        for ids in ids.chunks(MOST_LEAVING) {
+            self.let_leave(&self.forget, WHAT, ids)?;
+            forgotten.extend(self.shared.leaving(ids.len()));
+        }
+        Ok(forgotten)
     }
 
     /// Gives entries back for reuse: those that remain in `ids` after an error are not.
@@ -328,7 +350,7 @@ fn key_bytes(key: &FlowKey) -> [u8; 40] {
 }
 
 /// The core's settings and what the packet path adds to them, as the programs' own type.
-fn settings(config: &Config, take: Take, fixed_time: bool) -> types::settings {
+fn settings(Plan { config, take, fixed_time, keep_all, .. }: Plan<'_>) -> types::settings {
     let core = config.settings();
     let (take, hold_ifindex) = match take {
         Take::Stolen => (0, 0),
@@ -343,6 +365,7 @@ fn settings(config: &Config, take: Take, fixed_time: bool) -> types::settings {
         hold_ifindex,
         take,
         fixed_time: u8::from(fixed_time),
+        keep_all: u8::from(keep_all),
         // What sits before tc cannot take a packet off the wire.
         thin_acks: u8::from(config.thin_acks && take != 3),
         ..core

@@ -5,11 +5,13 @@
 
 mod replay;
 
+use std::collections::VecDeque;
 use std::fmt::Debug;
 use std::sync::Arc;
 
 use ackgate_control::decision::{self, Class, Decision, Rules};
 use ackgate_control::flow::{FlowKey, opens};
+use ackgate_control::gate::state::flag;
 use ackgate_control::gate::{Config, Flow, Gate, Growth, Hold, Requests, RttMethod, Scheduler, State};
 use ackgate_control::policy::{Action, FlowId, PacketId};
 use ackgate_control::segment::{Flags, Segment};
@@ -34,11 +36,20 @@ const MAX_FRAME: usize = 1536;
 
 const MSS: u32 = 1000;
 
+/// `LOBBY` of `table.h`.
+const LOBBY: usize = 256;
+
 /// The model's side of the state.
 struct Model {
     gate: Gate,
     flows: Vec<Flow>,
-    keys: Vec<FlowKey>,
+    /// Whose entry each is.
+    keys: Vec<Option<FlowKey>>,
+    /// The connections that packets were of last.
+    recent: VecDeque<FlowId>,
+    /// Entries of connections that are over, in the order in which they are given back.
+    lobby: VecDeque<FlowId>,
+    free: Vec<FlowId>,
 }
 
 impl State for Model {
@@ -56,16 +67,50 @@ impl State for Model {
 }
 
 impl Model {
-    fn find(&mut self, config: &Config, key: &FlowKey, segment: &Segment, direction: Direction) -> Option<FlowId> {
-        let known = self.keys.iter().position(|known| known == key);
-        if known.is_none() {
-            if !opens(segment, direction, self.gate.half_open.get(), u64::from(config.max_half_open)) {
-                return None;
-            }
-            self.keys.push(*key);
-            self.flows.push(Flow::default());
+    fn new(config: &Config) -> Self {
+        Self {
+            gate: Gate::new(config),
+            flows: Vec::new(),
+            keys: Vec::new(),
+            recent: VecDeque::new(),
+            lobby: VecDeque::new(),
+            free: Vec::new(),
         }
-        Some(FlowId(known.unwrap_or(self.keys.len() - 1) as u32))
+    }
+
+    fn find(&mut self, config: &Config, key: &FlowKey, segment: &Segment, direction: Direction) -> Option<FlowId> {
+        let known = self.keys.iter().position(|known| known.as_ref() == Some(key));
+        let id = known.map(|at| FlowId(at as u32)).or_else(|| {
+            let new = opens(segment, direction, self.gate.half_open.get(), u64::from(config.max_half_open));
+            new.then(|| self.remember(key))
+        })?;
+        self.recent.retain(|known| *known != id);
+        self.recent.push_back(id);
+        Some(id)
+    }
+
+    fn remember(&mut self, key: &FlowKey) -> FlowId {
+        let id = self.free.pop().unwrap_or_else(|| {
+            self.keys.push(None);
+            self.flows.push(Flow::default());
+            FlowId(self.keys.len() as u32 - 1)
+        });
+        self.keys[id.0 as usize] = Some(*key);
+        id
+    }
+
+    /// A connection that is over makes room, by way of the lobby.
+    fn let_go(&mut self, rules: &Rules, id: FlowId) {
+        let flow = &self.flows[id.0 as usize];
+        if !decision::is_over(flow) {
+            return;
+        }
+        decision::close(rules, &self.gate, flow);
+        self.keys[id.0 as usize] = None;
+        self.lobby.push_back(id);
+        if self.lobby.len() > LOBBY {
+            self.free.extend(self.lobby.pop_front());
+        }
     }
 }
 
@@ -93,6 +138,8 @@ pub(crate) struct Pair {
     datapath: Datapath,
     reader: Reader,
     model: Model,
+    /// Connections that are over are forgotten at once.
+    forgets: bool,
     /// Over the programs' state, and over the model's.
     schedulers: [Scheduler; 2],
     arrivals: Vec<Arrival>,
@@ -104,7 +151,16 @@ pub(crate) struct Pair {
 impl Pair {
     /// `None` where the programs cannot be loaded.
     pub(crate) fn load(config: Config) -> Option<Self> {
-        let datapath = match Datapath::load(&config, Take::Stolen, true) {
+        Self::over(Datapath::load(&config, Take::Stolen, true), config, true)
+    }
+
+    /// The same, where connections that are over are not forgotten.
+    fn load_for_replay(config: Config) -> Option<Self> {
+        Self::over(Datapath::load_for_replay(&config, Take::Stolen), config, false)
+    }
+
+    fn over(datapath: Result<Datapath, Error>, config: Config, forgets: bool) -> Option<Self> {
+        let datapath = match datapath {
             Ok(datapath) => datapath,
             Err(error @ (Error::NotPermitted(_) | Error::Unsupported { .. })) => {
                 eprintln!("skipped: the BPF programs were not compared with the model: {error}");
@@ -113,7 +169,7 @@ impl Pair {
             Err(error) => panic!("{error}"),
         };
         let reader = Reader::new(&datapath, keeper()).unwrap();
-        let model = Model { gate: Gate::new(&config), flows: Vec::new(), keys: Vec::new() };
+        let model = Model::new(&config);
         let schedulers = [Scheduler::default(), Scheduler::default()];
         let arrivals = Vec::new();
         Some(Self {
@@ -121,6 +177,7 @@ impl Pair {
             datapath,
             reader,
             model,
+            forgets,
             schedulers,
             arrivals,
             newest: None,
@@ -166,13 +223,9 @@ impl Pair {
                         window = edit.window;
                         wire::apply(&mut expected, &packet.layout, &edit);
                     }
-                    Decision::Split(edit, copy) => {
-                        window = edit.window;
-                        wire::apply(&mut expected, &packet.layout, &edit);
-                        held = Some((id, copy));
-                    }
-                    Decision::Hold(out) if frame.len() > MAX_FRAME => {
+                    Decision::Hold(out) | Decision::Split(_, out) if frame.len() > MAX_FRAME => {
                         // Too large for the ring: it passes after all, charged like any other release.
+                        flow.flags.set(flow.flags.get() & !flag::COPIED);
                         let trigger = decision::trigger(&self.rules, gate, flow, &out);
                         flow.held.sub(1);
                         gate.held.sub(1);
@@ -182,9 +235,17 @@ impl Pair {
                         gate.rewritten.add(u64::from(edit.window.is_some()));
                         wire::apply(&mut expected, &packet.layout, &edit);
                     }
+                    Decision::Split(edit, copy) => {
+                        window = edit.window;
+                        wire::apply(&mut expected, &packet.layout, &edit);
+                        held = Some((id, copy));
+                    }
                     Decision::Hold(out) => held = Some((id, out)),
                     Decision::Discard => discarded = true,
                 },
+            }
+            if self.forgets && !discarded && held.is_none_or(|(_, out)| out.copy) {
+                self.model.let_go(&self.rules, id);
             }
         }
         let taken = discarded || held.is_some_and(|(_, out)| !out.copy);
@@ -228,9 +289,10 @@ impl Pair {
         let shared = self.datapath.shared();
         same("gate", shared.gate(), &self.model.gate)?;
         same("flows", &u64::from(self.model.flow_count()), &shared.books().fresh.get())?;
-        for (id, key) in self.model.keys.iter().enumerate().rev().take(FLOWS) {
-            let id = FlowId(id as u32);
-            same("index", &self.datapath.flow_id(key), &Some(id))?;
+        for &id in self.model.recent.iter().rev().take(FLOWS) {
+            if let Some(key) = &self.model.keys[id.0 as usize] {
+                same("index", &self.datapath.flow_id(key), &Some(id))?;
+            }
             same("flow", shared.flow(id).unwrap(), self.model.flow(id).unwrap())?;
         }
         Ok(())

@@ -12,8 +12,8 @@ use ackgate_control::units::{Span, Time};
 use crate::shared::Books;
 
 /// `enum dormancy` of `intf.h`.
-const AWAKE: u64 = 0;
-const DORMANT: u64 = 1;
+pub(crate) const AWAKE: u64 = 0;
+pub(crate) const DORMANT: u64 = 1;
 const LEAVING: u64 = 2;
 
 /// How long it stays awake for holes that were no overflow.

@@ -166,6 +166,16 @@ impl Shared {
         }
     }
 
+    /// Those of the first `count` entries so listed that the programs have left there.
+    pub(crate) fn leaving(&self, count: usize) -> impl Iterator<Item = FlowId> {
+        (1..=count.min(MOST_LEAVING)).filter_map(|at| {
+            let from = self.leaving.as_ptr::<u32>(at * LEAVING);
+            // SAFETY: as in `list_leaving`; the programs have run.
+            let id = unsafe { from.read_volatile() };
+            (id < MAX_FLOWS).then_some(FlowId(id))
+        })
+    }
+
     /// The addresses, for whoever needs nothing else.
     pub(crate) fn keys(&self) -> Arc<Keys> {
         Arc::clone(&self.keys)

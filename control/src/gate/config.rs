@@ -235,7 +235,7 @@ impl Config {
             lambda_permille: u64::from(self.lambda_permille),
             max_held: u64::from(self.max_held),
             max_half_open: u64::from(self.max_half_open),
-            rate_mbps: self.rate_mbps,
+            rate: self.rate_mbps * 131_072 / 1000,
             initial_window: self.initial_window,
             per_byte_growth: u8::from(self.growth == Growth::PerByte),
             charge_requests: u8::from(self.requests != Requests::Ignore),

@@ -16,29 +16,13 @@
 #include "intf.h"
 #include "packet.h"
 #include "path.h"
+#include "table.h"
 
 #define RING_BYTES (4u << 20)
 /* Unread bytes in the ring from which the daemon is woken even if it waits for something else. */
 #define RING_ALARM (RING_BYTES / 4)
 
 __u64 fixed_clock;
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, MAX_FLOWS);
-	__type(key, __u32);
-	__type(value, struct flow);
-} flows SEC(".maps");
-
-/* Address of each entry of `flows`, for whoever removes it. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, MAX_FLOWS);
-	__type(key, __u32);
-	__type(value, struct flow_key);
-} keys SEC(".maps");
 
 /* Link header of each entry of `flows` whose peer was told less than TCP said. */
 struct {
@@ -48,20 +32,6 @@ struct {
 	__type(key, __u32);
 	__type(value, struct link);
 } links SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, MAX_FLOWS);
-	__type(key, struct flow_key);
-	__type(value, __u32);
-} flow_ids SEC(".maps");
-
-/* Entries that were given back; those never used are handed out by `books.fresh`. */
-struct {
-	__uint(type, BPF_MAP_TYPE_STACK);
-	__uint(max_entries, MAX_FLOWS);
-	__type(value, __u32);
-} free_ids SEC(".maps");
 
 /* How many entries the daemon wants to be forgotten or given back, and which. */
 struct {
@@ -143,22 +113,6 @@ static __always_inline void note_hole(const struct segment *leaving)
 		set64(&books.dormant, NOT_DORMANT);
 }
 
-/* A free entry, or one that was never used; at least `settings.capacity` when there is none. */
-static __always_inline __u32 new_id(void)
-{
-	__u64 fresh;
-	__u32 id;
-
-	if (bpf_map_pop_elem(&free_ids, &id) == 0)
-		return id;
-	if (get64(&books.fresh) >= settings.capacity)
-		return settings.capacity;
-	fresh = __sync_fetch_and_add(&books.fresh, 1);
-	if (fresh >= settings.capacity)
-		add64(&books.fresh, -1ull);
-	return fresh;
-}
-
 /* Whether a segment makes us remember its connection: a SYN while there is room for half-open connections, or anything
  * that our own side sends in mid-stream. Nobody outside can fill the table with packets that our side does not answer. */
 static __always_inline bool opens(const struct segment *segment, bool ingress)
@@ -166,36 +120,6 @@ static __always_inline bool opens(const struct segment *segment, bool ingress)
 	if (segment->flags & SYN)
 		return get64(&gate.half_open) < settings.max_half_open && !(ingress && segment->flags & ACK);
 	return !ingress && !(segment->flags & (FIN | RST));
-}
-
-SUBPROGRAM int remember(const struct flow_key *key)
-{
-	struct flow_key *slot, own;
-	__u32 id;
-
-	if (!key)
-		return -1;
-	/* Until Linux 6.4 a map takes no key by a subprogram's argument. */
-	own = *key;
-	id = new_id();
-	if (id >= settings.capacity) {
-		add64(&books.unguarded, 1);
-		return -1;
-	}
-	slot = bpf_map_lookup_elem(&keys, &id);
-	if (slot)
-		*slot = own;
-	if (bpf_map_update_elem(&flow_ids, &own, &id, BPF_NOEXIST)) {
-		__u32 *known = bpf_map_lookup_elem(&flow_ids, &own);
-
-		bpf_map_push_elem(&free_ids, &id, 0);
-		if (!known) {
-			add64(&books.unguarded, 1);
-			return -1;
-		}
-		id = *known;
-	}
-	return id;
 }
 
 /* What the rules say of the control group that the socket of a frame that leaves was made in, and of those that this one lies in. */
@@ -246,32 +170,19 @@ SUBPROGRAM int leave_alone(const struct flow_key *key, int fresh, __u32 said)
 	return 1;
 }
 
-/* Lets go of a connection that was remembered by its SYN; its entry is free when it is next swept. */
-static __always_inline void let_go(const struct flow_key *key, __u32 id)
-{
-	struct flow *flow = bpf_map_lookup_elem(&flows, &id);
-
-	if (flow) {
-		close_handshake(flow);
-		raise_flags(flow, FLOW_CLOSING);
-	}
-	bpf_map_delete_elem(&flow_ids, key);
-}
-
 /* With rules that name control groups, whoever opens a connection to this side is decided on by our SYN-ACK: what arrives has no
  * socket yet. Without `skb` there are no such rules: netfilter's match cannot ask for groups. */
 static __always_inline struct flow *find_flow(struct __sk_buff *skb, const struct packet *packet, bool ingress, __u32 *id)
 {
-	__u32 *known = bpf_map_lookup_elem(&flow_ids, &packet->key), said = 0;
-	bool groups = skb && selection & SELECT_GROUPS;
+	bool groups = skb && selection & SELECT_GROUPS, known = find_id(&packet->key, id);
 	__u8 flags = packet->segment.flags;
+	__u32 said = 0;
 
 	if (groups && !ingress && (!known || (flags & (SYN | ACK)) == (SYN | ACK)))
 		said = said_of_groups(skb);
 	if (known) {
-		*id = *known;
 		if (groups && !ingress && (flags & (SYN | ACK)) == (SYN | ACK) && leave_alone(&packet->key, SYN, said)) {
-			let_go(&packet->key, *id);
+			let_go(bpf_map_lookup_elem(&flows, id), *id);
 			return NULL;
 		}
 	} else {
@@ -401,6 +312,7 @@ int ackgate_ingress(struct __sk_buff *skb)
 		if (record)
 			bpf_ringbuf_discard(record, BPF_RB_FORCE_WAKEUP);
 	}
+	end_if_over(flow, id);
 	return TC_ACT_UNSPEC;
 }
 
@@ -501,6 +413,7 @@ int ackgate_egress(struct __sk_buff *skb)
 	}
 	if (rewrite_window(skb, flow, &packet.segment, &out) && decision == DECIDE_PASS)
 		note_link(skb, id);
+	end_if_over(flow, id);
 	return TC_ACT_UNSPEC;
 }
 
@@ -573,12 +486,11 @@ int ackgate_window(struct __sk_buff *skb)
 	struct segment *segment = &packet.segment;
 	struct outgoing out = {};
 	struct flow *flow;
-	__u32 *id;
+	__u32 id;
 
 	if (is_dormant() || !(settings.credit || settings.bound_windows) || !daemon_lives(clock()) || parse(skb, false, &packet))
 		return TC_ACT_UNSPEC;
-	id = bpf_map_lookup_elem(&flow_ids, &packet.key);
-	flow = id ? bpf_map_lookup_elem(&flows, id) : NULL;
+	flow = find_id(&packet.key, &id) ? bpf_map_lookup_elem(&flows, &id) : NULL;
 	/* What `classify` leaves alone. */
 	if (!flow || segment->flags & RST || !(segment->flags & ACK) ||
 	    seq_distance(segment->ack, get32(&flow->ack_high)) < 0)
@@ -594,23 +506,17 @@ int ackgate_window(struct __sk_buff *skb)
 }
 
 /*
- * Entries of connections that have ended, for the daemon: as system calls of its own, one for each entry and step, they cost more than all
- * that the connection's packets did. A connection is forgotten unless its address has another entry by now.
+ * Entries of connections that have ended, or have been silent for long, for the daemon: as system calls of its own, one for each entry and
+ * step, they cost more than all that the connection's packets did. What has been given back meanwhile is marked so.
  */
 
 static long forget_one(__u32 index, void *unused)
 {
-	__u32 at = index + 1, *id = bpf_map_lookup_elem(&leaving, &at), *known;
-	struct flow_key *slot, own;
+	__u32 at = index + 1, *id = bpf_map_lookup_elem(&leaving, &at);
 
 	(void)unused;
-	slot = id ? bpf_map_lookup_elem(&keys, id) : NULL;
-	if (!slot)
-		return 0;
-	own = *slot;
-	known = bpf_map_lookup_elem(&flow_ids, &own);
-	if (known && *known == *id)
-		bpf_map_delete_elem(&flow_ids, &own);
+	if (id && !forget(*id))
+		*id = NO_ENTRY;
 	return 0;
 }
 

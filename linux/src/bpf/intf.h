@@ -22,8 +22,14 @@ struct flow_key {
 	__u8 remote[16];
 	__u16 local_port;
 	__u16 remote_port;
+	/* At most two tags of 12 bits. */
 	__u32 vlan;
-};
+} __attribute__((aligned(8)));
+
+/* As the tags of an entry's key: the entry belongs to no connection. */
+#define NO_CONNECTION 0xffffffffu
+/* As a number in `leaving`: somebody else has given the entry back. */
+#define NO_ENTRY 0xffffffffu
 
 /* How a connection's frames begin: enough for addresses, two VLAN tags and the type behind them. For whoever writes one that our
  * TCP did not send. */

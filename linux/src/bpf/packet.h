@@ -337,7 +337,7 @@ static __always_inline bool parse_usual(const struct __sk_buff *skb, bool ingres
 	return true;
 }
 
-static __always_inline enum reject parse(struct __sk_buff *skb, bool ingress, struct packet *out)
+SUBPROGRAM int parse_unusual(struct __sk_buff *skb, bool ingress, struct packet *out)
 {
 	__u32 offset = sizeof(struct ethernet), tags = 0, vlan = 0;
 	struct ethernet ethernet;
@@ -345,8 +345,8 @@ static __always_inline enum reject parse(struct __sk_buff *skb, bool ingress, st
 	__be16 type;
 	int reject;
 
-	if (parse_usual(skb, ingress, out))
-		return ACCEPTED;
+	if (!out)
+		return MALFORMED;
 	if (bpf_skb_load_bytes(skb, 0, &ethernet, sizeof(ethernet)))
 		return MALFORMED;
 	type = ethernet.type;
@@ -377,6 +377,13 @@ static __always_inline enum reject parse(struct __sk_buff *skb, bool ingress, st
 		return reject;
 	out->key.vlan = vlan;
 	return parse_tcp(skb, &ip, ingress, out);
+}
+
+static __always_inline enum reject parse(struct __sk_buff *skb, bool ingress, struct packet *out)
+{
+	if (parse_usual(skb, ingress, out))
+		return ACCEPTED;
+	return parse_unusual(skb, ingress, out);
 }
 
 /* A packet that begins with its IP header, as netfilter sees it; ours, on its way out. */

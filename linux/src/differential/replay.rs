@@ -93,7 +93,7 @@ struct Replay {
 impl Replay {
     /// `None` where the programs cannot be loaded.
     fn of(config: Config) -> Option<Self> {
-        Some(Self { pair: Pair::load(config)?, names: HashMap::new() })
+        Some(Self { pair: Pair::load_for_replay(config)?, names: HashMap::new() })
     }
 
     /// All steps; what went otherwise than recorded, or than in the model.

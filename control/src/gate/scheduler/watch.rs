@@ -52,7 +52,7 @@ impl Scheduler {
     fn resend_update(&mut self, rules: &Rules, gate: &Gate, flow: &Flow, id: FlowId, due: Time, now: Time) -> bool {
         let Some(update) = self.flows[id.0 as usize].update else { return false };
         let gone = update.generation != flow.generation.get()
-            || flow.flags.any(flag::CLOSING)
+            || flow.flags.any(flag::CLOSING | flag::PEER_DONE)
             || !decision::governs(rules, gate, flow);
         if gone || update.received != flow.received.get() || decision::at_edge(rules, gate, flow) {
             self.drop_update(id);

@@ -199,6 +199,7 @@ fn request(ack: u32) -> Segment {
 
 mod bursts;
 mod charges;
+mod closing;
 mod credit;
 mod evidence;
 mod holding;
