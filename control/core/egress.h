@@ -301,7 +301,7 @@ SUBPROGRAM int account_egress(WITH_CORE struct flow *flow, const struct segment 
 		take_up_scale(flow);
 	}
 	set64(&flow->last_seen, now);
-	note_multipath(flow, segment);
+	note_multipath(CORE flow, segment);
 	out->class = classify(CORE flow, segment, now, out);
 	/* A SYN's window is not scaled; the same window in the unit of those that follow. */
 	if (segment->flags & SYN)

@@ -88,10 +88,12 @@ INLINE void take_up_scale(struct flow *flow)
  * it only together with that number: no window of it is for us to write, and a bare copy would open none. A peer may not know of MPTCP:
  * not before it has answered the SYN.
  */
-INLINE void note_multipath(struct flow *flow, const struct segment *segment)
+INLINE void note_multipath(WITH_CORE struct flow *flow, const struct segment *segment)
 {
-	if (segment->multipath && (segment->flags & (SYN | ACK)) != SYN && any_flag(flow, FLOW_SCALE_KNOWN))
+	if (segment->multipath && (segment->flags & (SYN | ACK)) != SYN && any_flag(flow, FLOW_SCALE_KNOWN)) {
 		lower_flags(flow, FLOW_SCALE_KNOWN);
+		add64(&GATE->multipath, 1);
+	}
 }
 
 /* Both ends have finished, and each has acknowledged all that the other sent: nothing follows but repeats. */

@@ -430,7 +430,7 @@ HOT bool account_ingress(WITH_CORE struct flow *flow, const struct segment *segm
 		open_flow(CORE flow, now);
 	}
 	set64(&flow->last_seen, now);
-	note_multipath(flow, segment);
+	note_multipath(CORE flow, segment);
 	note_timed(flow, segment);
 	if (segment->flags & RST) {
 		close_handshake(CORE flow);

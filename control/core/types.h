@@ -296,6 +296,8 @@ struct gate {
 	__u64 held_by_path[16];
 	/* Segments outside the window that their receiver offers: nobody's evidence. */
 	__u64 unacceptable;
+	/* Connections of MPTCP, whose windows are TCP's own. */
+	__u64 multipath;
 	/* 1 while what is to leave next waits for room on a long path. */
 	__u64 far_waits;
 	/* Wire bytes that were set in motion over long paths, less what the link has carried since. */

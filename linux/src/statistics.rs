@@ -92,6 +92,8 @@ statistics! {
     Counter malformed,
     /// Segments signed by TCP-MD5 or TCP-AO; they pass unchanged.
     Counter authenticated,
+    /// Connections of MPTCP; their windows are TCP's own.
+    Counter multipath,
     /// Frames that should have been held but passed: no room, or frame too large.
     Counter overflow,
     /// Released frames that the device did not accept.

@@ -10,13 +10,14 @@ use ratatui::widgets::{Block, Borders, Cell, Paragraph, Row, Sparkline, Table, W
 use super::view::{Guard, View};
 
 /// Statistics that say why something was not guarded as it might have been.
-const REASONS: [&str; 11] = [
+const REASONS: [&str; 12] = [
     "older",
     "excluded",
     "unguarded",
     "overflow",
     "forced",
     "authenticated",
+    "multipath",
     "unacceptable",
     "fragments",
     "malformed",

@@ -86,6 +86,8 @@ pub struct Summary {
     pub malformed: u64,
     /// Segments signed by TCP-MD5 or TCP-AO, which passed untouched.
     pub authenticated: u64,
+    /// Connections of MPTCP, whose windows were TCP's own.
+    pub multipath: u64,
     /// Segments whose window was lowered: 0 as long as nothing was in danger.
     pub rewritten: u64,
     /// Segments outside the window that their receiver offers, of which nothing was believed.
@@ -181,6 +183,7 @@ impl Guard {
             fragments: books.fragments.get(),
             malformed: books.malformed.get(),
             authenticated: books.authenticated.get(),
+            multipath: gate.multipath.get(),
             overflow: books.overflow.get(),
             lost: self.hold.lost(),
             handed_back: self.standby.as_ref().map_or(0, Standby::sent),
@@ -225,6 +228,7 @@ impl Guard {
             fragments: books.fragments.get(),
             malformed: books.malformed.get(),
             authenticated: books.authenticated.get(),
+            multipath: gate.multipath.get(),
             rewritten: done(gate.rewritten.get()),
             unacceptable: gate.unacceptable.get(),
             lost: self.hold.lost(),

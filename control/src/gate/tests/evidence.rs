@@ -129,6 +129,7 @@ fn is_governed(peer_knows: bool) -> bool {
     let governed = decision::governs(&host.shim.rules, host.shim.gate(), &host.shim.state.flows[0]);
     let (_, _, window) = *host.wire.last().unwrap();
     assert_eq!(window < 60_000, governed, "{window}: TCP's own, or a share of it");
+    assert_eq!(host.shim.gate().multipath.get(), u64::from(peer_knows), "each is counted once");
     governed
 }
 
