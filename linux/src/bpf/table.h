@@ -171,15 +171,15 @@ SUBPROGRAM int remember(const struct flow_key *key)
 /* Ends an entry; says whether it was this call that did, and so has to give it back. */
 SUBPROGRAM int forget(__u32 id)
 {
-	struct flow_key *slot = bpf_map_lookup_elem(&keys, &id), own;
-	__u64 before;
+	struct flow_key *slot = bpf_map_lookup_elem(&keys, &id), own, ended;
+	const __u32 last = KEY_WORDS - 1;
 	__u16 *hint;
 
 	if (!slot)
 		return false;
-	own = *slot;
-	before = words_of(&own)[KEY_WORDS - 1];
-	if (own.vlan == NO_CONNECTION || !replace64((__u64 *)slot + KEY_WORDS - 1, before, before | (__u64)NO_CONNECTION << 32))
+	own = ended = *slot;
+	ended.vlan = NO_CONNECTION;
+	if (own.vlan == NO_CONNECTION || !replace64((__u64 *)slot + last, words_of(&own)[last], words_of(&ended)[last]))
 		return false;
 	bpf_map_delete_elem(&flow_ids, &own);
 	hint = &hints[hint_of(&own)];
