@@ -24,6 +24,7 @@ use proptest::test_runner::TestRunner;
 use crate::datapath::{Datapath, Take};
 use crate::error::Error;
 use crate::hold::{Arrival, Reader};
+use crate::shared;
 use crate::standby::{Keeper, Vault};
 use crate::sys;
 
@@ -35,9 +36,6 @@ const TAKEN: u32 = 4;
 const MAX_FRAME: usize = 1536;
 
 const MSS: u32 = 1000;
-
-/// `LOBBY` of `table.h`.
-const LOBBY: usize = 256;
 
 /// The model's side of the state.
 struct Model {
@@ -108,7 +106,7 @@ impl Model {
         decision::close(rules, &self.gate, flow);
         self.keys[id.0 as usize] = None;
         self.lobby.push_back(id);
-        if self.lobby.len() > LOBBY {
+        if self.lobby.len() > shared::LOBBY {
             self.free.extend(self.lobby.pop_front());
         }
     }

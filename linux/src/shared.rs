@@ -20,6 +20,10 @@ pub const MAX_FLOWS: u32 = 65_536;
 /// Entries that leave at once (`MOST_LEAVING` of `intf.h`).
 pub(crate) const MOST_LEAVING: usize = 128;
 
+/// Entries that have ended and are not used again before so many others have (`LOBBY` of `table.h`).
+#[cfg(test)]
+pub(crate) const LOBBY: usize = 256;
+
 /// Books of the datapath itself, beside PAC's (`struct books` of `intf.h`).
 #[derive(Debug, Default)]
 #[repr(C)]

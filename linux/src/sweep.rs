@@ -90,7 +90,7 @@ mod tests {
 
     use super::*;
     use crate::datapath::Take;
-    use crate::sys;
+    use crate::{shared, sys};
 
     #[test]
     fn a_connection_that_only_we_have_closed_lives_on() {
@@ -105,8 +105,7 @@ mod tests {
         assert_eq!(stage(flag::KNOWN | flag::ACKED | flag::RECEIVED), Stage::Open);
     }
 
-    /// `LOBBY` of `table.h`.
-    const LOBBY: u16 = 256;
+    const LOBBY: u16 = shared::LOBBY as u16;
 
     /// A host whose programs can be loaded.
     struct Host {
@@ -262,6 +261,11 @@ mod tests {
         }
         sweep(Span::secs(2));
         sweep(Span::secs(2));
+        // Others drive those that ended by themselves out of the lobby.
+        for port in 5000..5000 + LOBBY {
+            host.open(port);
+            host.close(port);
+        }
         (0..4 * LOBBY).for_each(|port| host.open(port));
         let mut entries = host.entries(0..4 * LOBBY);
         entries.dedup();
