@@ -114,7 +114,7 @@ INLINE __u32 least_segments(WITH_CORE const struct flow *flow)
 }
 
 /* The flow's share as payload bytes, in whole segments. On long paths the most flows of late count: what has been granted
- * there cannot be taken back for a round trip. */
+ * there cannot be taken back for a round trip. So they do where a few are asked one after the other: the first would leave the last none. */
 SUBPROGRAM __u32 share(WITH_CORE const struct flow *flow)
 {
 	__u64 threshold = get64(&GATE->threshold), peak = max_u64(get64(&GATE->peak_active), 1);
@@ -124,7 +124,7 @@ SUBPROGRAM __u32 share(WITH_CORE const struct flow *flow)
 		return 0;
 	mss = max_u32(get32(&flow->mss), 1);
 	pipe = pipe_of(CORE flow);
-	flows = pipe > 0 ? peak : max_u64(get64(&GATE->active), 1);
+	flows = pipe > 0 || (get64(&flow->size) == 0 && are_few(CORE_ALONE)) ? peak : max_u64(get64(&GATE->active), 1);
 
 	if (pipe > 0)
 		part = together(CORE flow, flows) / flows;
@@ -329,8 +329,11 @@ INLINE void price(WITH_CORE const struct flow *flow, const struct outgoing *out,
 	if (credit > much && !trigger->calm && pipe_of(CORE flow) > 0)
 		much = flow_wire(flow, share(CORE flow));
 	if (credit > much) {
-		if (get64(&flow->size) > 0)
-			most = min_u64(most, lacking(CORE flow, out->ack));
+		if (get64(&flow->size) > 0) {
+			__u64 follows = lacking(CORE flow, out->ack);
+
+			most = trigger->calm || follows == ~0ull ? min_u64(most, follows) : follows;
+		}
 		credit = max_u64(much, min_u64(credit, flow_wire(flow, most)));
 	}
 	if (sends_nothing(CORE flow, ahead_of(to, received)))

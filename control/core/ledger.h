@@ -270,13 +270,30 @@ INLINE __u64 on_link(const struct flow *flow, __u64 wire)
 	return wire > 0 ? wire + FRAMING : 0;
 }
 
-/* What a segment that costs `wire` is likely to set in motion at once. A request: of the window that the sender has kept, which its price
- * may leave out, no more than the last one did, or than twice what the sender has been seen to use. */
-INLINE __u64 likely_burst(const struct flow *flow, const struct outgoing *out, __u64 wire)
+/* The most that comes at once of so many wire bytes of a response in slow start (RFC 5681 section 3.1), wire bytes. */
+INLINE __u64 largest_flight(WITH_CORE const struct flow *flow, __u64 wire)
+{
+	__u64 flight = flow_wire(flow, (__u64)SETTINGS->initial_window * get32(&flow->mss)), largest = 0;
+
+ROLLED
+	for (int i = 0; i < 16 && flight > 0 && wire > flight; i++) {
+		wire -= flight;
+		largest = flight;
+		flight *= 2;
+	}
+	return max_u64(largest, wire);
+}
+
+/* What a segment that costs `wire` is likely to set in motion at once. A connection's first response comes in slow start. A request: of the
+ * window that the sender has kept, which its price may leave out, no more than the last one did, or than twice what the sender has been
+ * seen to use. */
+INLINE __u64 likely_burst(WITH_CORE const struct flow *flow, const struct outgoing *out, __u64 wire)
 {
 	__u64 response = get32(&flow->last_response);
 
-	if (out->class != CLASS_REQUEST) {
+	if (response == 0 && get64(&flow->size) == 0 && get64(&GATE->usual_response) > 0 && are_few(CORE_ALONE)) {
+		wire = largest_flight(CORE flow, wire);
+	} else if (out->class != CLASS_REQUEST) {
 		wire = not_paced_before(flow, wire);
 	} else if (response > 0) {
 		wire = max_u64(wire, flow_wire(flow, remaining(flow, out->ack)));
@@ -311,14 +328,14 @@ INLINE bool keeps_pace(WITH_CORE const struct flow *flow, const struct outgoing 
 	if (!paced(CORE flow, out, wire))
 		return true;
 	before = ahead_of_link(CORE now);
-	return before == 0 || before + likely_burst(flow, out, wire) <= get64(&GATE->threshold);
+	return before == 0 || before + likely_burst(CORE flow, out, wire) <= get64(&GATE->threshold);
 }
 
 /* When what does not keep the pace will: what is too much has been carried, but no less than a sixteenth of the threshold, so that
  * nobody is woken for each segment. */
 INLINE __u64 keeps_pace_at(WITH_CORE const struct flow *flow, const struct outgoing *out, __u64 wire, __u64 now)
 {
-	__u64 before = ahead_of_link(CORE now), threshold = get64(&GATE->threshold), after = before + likely_burst(flow, out, wire);
+	__u64 before = ahead_of_link(CORE now), threshold = get64(&GATE->threshold), after = before + likely_burst(CORE flow, out, wire);
 	__u64 excess = min_u64(max_u64(saturating_sub(after, threshold), threshold / 16), before);
 
 	return now + (excess << 20) / max_u64(path_rate(CORE_ALONE), 1) + 1;
@@ -332,7 +349,7 @@ INLINE void note_pace(WITH_CORE const struct flow *flow, const struct outgoing *
 	if (wire == 0 || pipe_of(CORE flow) == 0)
 		return;
 	before = ahead_of_link(CORE now);
-	after = before + likely_burst(flow, out, wire);
+	after = before + likely_burst(CORE flow, out, wire);
 	if (!paced(CORE flow, out, wire))
 		after = may_burst(CORE flow) ? max_u64(before, min_u64(after, get64(&GATE->threshold))) : before;
 	set64(&GATE->ahead, after);

@@ -12,7 +12,8 @@
 //! - **Trials**: epochs with three sixteenths less, or a quarter more, alternate with epochs with the budget as it is. If less costs
 //!   next to nothing, the budget becomes an eighth less: what lies between hides jitter. If more gains something, it becomes that
 //!   much more. Then the same is tried again; else the opposite, after a pause that is longer each time that less was too
-//!   little. What a few flows need to send side by side is tried at once. On a full link more can gain nothing, and is not tried.
+//!   little. What a few flows need to send side by side is tried at once, and so is what lets them have whole responses over a long path:
+//!   a part of that may bring nothing. On a full link more can gain nothing, and is not tried.
 //!   Where the buffer is not known, less is a quarter less, and more is tried all the same: what noise alone pretends to gain is
 //!   found out sooner. Less than at first only losses ask for: what each trial costs adds up, and so short a queue hurts nobody.
 //! - **An idle link** while something is held (it carries less than three quarters of what it can: servers think, or hosts are
@@ -25,7 +26,13 @@
 //! An epoch counts only if something was held from its begin to its end, or nothing was and windows were lowered all the same (then only
 //! more is tried), and if at least a budget's worth of data arrived: a
 //! link that is idle for want of work, connections that are being set up, and servers that think say nothing about budgets.
+//! Where the buffer is not known, the end of a round, when the last few are waited for, and the begin of the next are part of an epoch, too:
+//! rounds are often shorter than that, and what a budget costs shows in how long they take.
 //! Neighbouring epochs are compared, and many of them, because hosts are descheduled, and rounds begin and end.
+
+mod epoch;
+
+use epoch::{Binds, Epoch, Outcome};
 
 use crate::gate::config::{Config, FULL_FRAME, Prices};
 use crate::gate::state::Gate;
@@ -45,8 +52,6 @@ const FARTHEST: u64 = 3;
 const LEAST: u64 = 4 * FULL_FRAME;
 /// Shortest epoch; also at least four mean RTTs.
 const EPOCH: Span = Span::millis(2);
-/// An epoch that has lasted so many times longer says nothing.
-const LONGEST: u64 = 4;
 /// Pairs of epochs in a trial.
 const PAIRS: u32 = 6;
 /// Pairs after which a trial may end because its result is clear.
@@ -109,18 +114,24 @@ const fn side_by_side(flows: u64) -> u64 {
     flows * 6 * FULL_FRAME
 }
 
+/// The budget with which whole responses of so many flows are granted at once over a long path, beside what the path holds; else the last
+/// of them waits for another round trip, and a part of this brings nothing.
+fn whole_responses(gate: &Gate, link: u64) -> u64 {
+    let response = gate.largest_response.get();
+    let frames_rate = link - link / 64;
+    let holds = (frames_rate * u64::from(gate.least_handshake.get())) >> 20;
+    // With headers, in whole segments.
+    (gate.peak_active.get() * (response + response / 16 + FULL_FRAME)).saturating_sub(holds)
+}
+
 /// The search for the budget.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Budget {
     /// When a given buffer was first of interest, or its latest loss before the search.
     begun: Time,
-    /// Begin of the epoch; 0 when the budget binds nobody.
-    since: Time,
+    epoch: Epoch,
     /// When it is to be looked at again at the earliest.
     next: Time,
-    /// Whether somebody waits for the budget in this epoch; else it only lowers windows.
-    waits: bool,
-    bytes: u64,
     lost: u64,
     /// Losses of late; forgets an eighth each epoch.
     recent: u64,
@@ -241,22 +252,21 @@ impl Budget {
         if self.phase == Phase::New && !config.auto {
             self.trust(config, gate, now);
         }
-        if !waits && !Self::lowers(config, gate) {
-            // What arrives tells nothing about budgets.
-            self.since = Time::ZERO;
+        let binds = match waits {
+            true => Binds::Waiting,
+            false if Self::lowers(config, gate) => Binds::Windows,
+            false => Binds::Nobody,
+        };
+        let length = EPOCH.max(Span(4 * gate.mean_rtt.get()));
+        if binds != Binds::Nobody && now >= self.next {
+            self.next = now + length;
+        }
+        let pause = if config.auto { length } else { Span::ZERO };
+        let outcome = self.epoch.look(binds, gate.bytes.get(), length, pause, gate.threshold.get(), now);
+        let overflows = config.auto && self.recent + gate.overflow.get().wrapping_sub(self.lost) >= OVERFLOW;
+        if outcome == Outcome::None && !overflows {
             return;
         }
-        let elapsed = now.since(self.since);
-        let arrived = gate.bytes.get().wrapping_sub(self.bytes);
-        let epoch = EPOCH.max(Span(4 * gate.mean_rtt.get()));
-        let broken = self.since == Time::ZERO || elapsed > epoch * LONGEST || waits != self.waits;
-        if now >= self.next {
-            self.next = now + epoch;
-        }
-        if !broken && (elapsed < epoch || arrived < gate.threshold.get()) {
-            return;
-        }
-        (self.since, self.bytes, self.waits) = (now, gate.bytes.get(), waits);
         self.recent -= self.recent.div_ceil(8);
         self.recent += gate.overflow.get().wrapping_sub(self.lost);
         self.lost = gate.overflow.get();
@@ -266,24 +276,29 @@ impl Budget {
         }
         let budget = gate.cap.get();
         let top = self.top(config);
-        let next = if self.recent >= OVERFLOW && config.auto {
+        let next = if overflows {
             (self.recent, self.clean) = (0, 0);
+            self.epoch.begin(gate.bytes.get(), false, now);
             // Nor what has been asked for by now, and is lost when it comes.
             gate.cut_at.set((now + AFTERMATH.max(Span(4 * gate.response_delay.get()))).0);
             self.phase = Phase::Keep { epochs: WAITS.1, up: false };
             // High enough for it to rise again, however many losses come in a row.
             self.ceiling = (budget - budget / 8).max(2 * LEAST);
             budget - budget / 4
-        } else if broken {
-            return;
-        } else if gate.threshold.get() < budget {
-            // Marks keep the queue short, by Eq. 2: a budget that is known to be safe need not.
-            if config.auto { budget } else { (budget + budget / 8).min(with_reserve(gate, top)).max(budget) }
-        } else {
+        } else if let Outcome::Over(rate) = outcome {
+            let link = link(config, gate);
+            let most = FARTHEST * Self::first(config);
             let beside = gate.peak_active.get() * QUANTUM;
-            let beside = if beside <= FARTHEST * Self::first(config) { beside } else { 0 };
-            let range = Range { top, beside, link: link(config, gate) };
-            self.step(config, (arrived << 20) / elapsed.0.max(1), budget, range)
+            let useful = [beside, whole_responses(gate, link)].into_iter().filter(|&budget| budget <= most).max();
+            let range = Range { top, beside: useful.unwrap_or(0), link };
+            // Marks keep the queue short, by Eq. 2: a budget that is known to be safe need not.
+            match gate.threshold.get() < budget {
+                true if config.auto => budget,
+                true => (budget + budget / 8).min(with_reserve(gate, top)).max(budget),
+                false => self.step(config, rate, budget, range),
+            }
+        } else {
+            return;
         };
         let top = self.top(config);
         gate.cap.set(next.clamp(least(config, gate, top).min(top), top));
@@ -321,7 +336,7 @@ impl Budget {
     /// When to look again although nothing is held; `None` where nothing would come of it.
     #[must_use]
     pub fn next_look(&self) -> Option<Time> {
-        (self.since != Time::ZERO).then_some(self.next)
+        self.epoch.runs().then_some(self.next)
     }
 
     /// The largest budget as far as is known.
@@ -369,7 +384,7 @@ impl Budget {
             }
             Phase::Keep { up, .. } => self.trial(config, budget, up, range),
             // As long as nobody waits, a smaller budget would only make segments smaller.
-            Phase::Trial { budget: base, other, .. } if !self.waits && other < base => {
+            Phase::Trial { budget: base, other, .. } if !self.epoch.waits && other < base => {
                 self.phase = Phase::Keep { epochs: WAITS.0, up: true };
                 base
             }
@@ -394,7 +409,7 @@ impl Budget {
                         if !up {
                             self.wait = (2 * self.wait).clamp(WAITS.1, WAITS.2);
                         }
-                        let least = if self.waits { WAITS.0 } else { WAITS.2 };
+                        let least = if self.epoch.waits { WAITS.0 } else { WAITS.2 };
                         self.phase = Phase::Keep { epochs: self.wait.max(least), up: !up };
                         base
                     }

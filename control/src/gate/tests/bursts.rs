@@ -55,6 +55,30 @@ fn full_frames_keep_the_pace_with_what_is_between_them() {
     assert_eq!(host.shim.gate().ahead.get(), segments * (FRAME + BETWEEN), "{segments} segments");
 }
 
+/// What the first request of a connection is, as part of the pace, and the segments that it is granted, where so many flows were active of late
+/// and responses were of so many segments.
+fn first_request(flows: u64, response: u32) -> (u64, u64) {
+    let mut host = guard();
+    host.reach(0, Span::millis(2));
+    host.shim.state.gate.peak_active.set(flows);
+    host.shim.state.gate.looked_back.set(host.now.0);
+    host.shim.state.gate.usual_response.set(u64::from(response * MSS));
+    host.shim.state.gate.ahead.set(0);
+    host.send(0, Segment { window: u16::MAX, ..request(1) });
+    (host.shim.gate().ahead.get() / (FRAME + BETWEEN), u64::from(host.shim.state.flows[0].edge.get() / MSS))
+}
+
+#[test]
+fn a_few_first_responses_keep_the_pace_by_what_slow_start_sends_at_once() {
+    for (response, burst) in [(8, 8), (12, 10), (25, 15), (44, 20)] {
+        assert_eq!(first_request(4, response), (burst, response.into()), "ten segments, twenty, and the rest");
+    }
+    let (burst, granted) = first_request(4, 0);
+    assert_eq!(burst, granted, "a stream doubles until it has all");
+    let (burst, granted) = first_request(64, 44);
+    assert_eq!(burst, granted, "among many what has been granted meets in the queue");
+}
+
 #[test]
 fn syn_acks_that_are_to_come_are_part_of_the_pace() {
     let mut host = guard();
