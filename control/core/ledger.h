@@ -115,10 +115,17 @@ INLINE __u64 short_path(CORE_ONLY)
 	return max_u64(are_few(CORE_ALONE) ? threshold / 2 : threshold / 4 * 3, LEAST_LONG_PATH);
 }
 
-/* So much if a path that holds it is long, else 0. */
+/* So much if a path that holds it is long, else 0. Where all flows of late send side by side, in between a part: no less may be in flight
+ * than with a smaller threshold, with which the path would be long. */
 INLINE __u64 pipe(WITH_CORE __u64 holds)
 {
-	return SETTINGS->long_paths && holds > short_path(CORE_ALONE) ? holds : 0;
+	__u64 threshold = get64(&GATE->threshold);
+
+	if (!SETTINGS->long_paths || holds <= LEAST_LONG_PATH)
+		return 0;
+	if (get64(&GATE->peak_active) * QUANTUM > threshold)
+		return holds > short_path(CORE_ALONE) ? holds : 0;
+	return min_u64(holds, saturating_sub(are_few(CORE_ALONE) ? 3 * holds : holds / 3 * 7, threshold));
 }
 
 /* What the flow's path holds if it is long, else 0. */
@@ -276,7 +283,7 @@ INLINE __u64 largest_flight(WITH_CORE const struct flow *flow, __u64 wire)
 	__u64 flight = flow_wire(flow, (__u64)SETTINGS->initial_window * get32(&flow->mss)), largest = 0;
 
 ROLLED
-	for (int i = 0; i < 16 && flight > 0 && wire > flight; i++) {
+	for (int i = 0; i < 8 && wire > flight; i++) {
 		wire -= flight;
 		largest = flight;
 		flight *= 2;

@@ -426,14 +426,37 @@ fn a_few_responses_are_granted_whole_where_as_much_for_each_fits() {
 #[test]
 fn a_path_that_holds_half_the_budget_has_room_of_its_own_where_flows_are_few() {
     for (flows, admitted) in [(2, true), (11, true), (12, false), (64, false)] {
-        let mut host = guard();
-        host.connect(0);
-        host.fill(0);
+        let host = guard();
         let gate = host.shim.gate();
         gate.peak_active.set(flows);
-        let admits = |holds| decision::admits(&host.shim.rules, gate, 1_000, holds);
-        assert_eq!(admits(gate.threshold.get() / 5 * 3), admitted, "{flows}");
-        assert!(!admits(gate.threshold.get() / 3) && admits(gate.threshold.get()), "{flows}");
+        let threshold = gate.threshold.get();
+        let admits = |holds, beside| {
+            gate.owed.set(threshold + beside);
+            decision::admits(&host.shim.rules, gate, 1_000, holds)
+        };
+        assert_eq!(admits(threshold / 2 + 100, threshold / 2 - 1_000), admitted, "{flows}");
+        assert_eq!(admits(threshold / 5 * 2, 0), admitted, "a part of it: {flows}");
+        assert!(!admits(threshold / 3, 0) && admits(threshold, threshold - 1_000), "{flows}");
+    }
+}
+
+#[test]
+fn with_a_larger_budget_no_less_may_be_in_flight() {
+    for holds in [20_000, 30_000, 60_000, 100_000] {
+        let host = guard();
+        let gate = host.shim.gate();
+        gate.peak_active.set(1);
+        let most = |threshold: u64| {
+            gate.threshold.set(threshold);
+            let admits = |owed| {
+                gate.owed.set(owed);
+                decision::admits(&host.shim.rules, gate, 100, holds)
+            };
+            (1..500).map(|owed| owed * 1_000).take_while(|&owed| admits(owed)).last().unwrap_or(0)
+        };
+        let found: Vec<u64> = (10..200).map(|budget| most(budget * 1_000)).collect();
+        assert!(found.is_sorted(), "a path of {holds}: {found:?}");
+        assert!(found[0] >= 9_000 && found[189] >= 198_000, "{found:?}");
     }
 }
 
