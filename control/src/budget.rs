@@ -26,8 +26,8 @@
 //! An epoch counts only if something was held from its begin to its end, or nothing was and windows were lowered all the same (then only
 //! more is tried), and if at least a budget's worth of data arrived: a
 //! link that is idle for want of work, connections that are being set up, and servers that think say nothing about budgets.
-//! Where the buffer is not known, the end of a round, when the last few are waited for, and the begin of the next are part of an epoch, too:
-//! rounds are often shorter than that, and what a budget costs shows in how long they take.
+//! Where the buffer is not known and flows are few, the end of a round, when the last of them are waited for, and the begin of the next
+//! are part of an epoch, too: their rounds are often shorter than that, and what a budget costs shows in how long they take.
 //! Neighbouring epochs are compared, and many of them, because hosts are descheduled, and rounds begin and end.
 
 mod epoch;
@@ -261,7 +261,9 @@ impl Budget {
         if binds != Binds::Nobody && now >= self.next {
             self.next = now + length;
         }
-        let pause = if config.auto { length } else { Span::ZERO };
+        let beside = gate.peak_active.get() * QUANTUM;
+        let few = beside <= FARTHEST * Self::first(config);
+        let pause = if config.auto && few { length } else { Span::ZERO };
         let outcome = self.epoch.look(binds, gate.bytes.get(), length, pause, gate.threshold.get(), now);
         let overflows = config.auto && self.recent + gate.overflow.get().wrapping_sub(self.lost) >= OVERFLOW;
         if outcome == Outcome::None && !overflows {
@@ -287,10 +289,9 @@ impl Budget {
             budget - budget / 4
         } else if let Outcome::Over(rate) = outcome {
             let link = link(config, gate);
-            let most = FARTHEST * Self::first(config);
-            let beside = gate.peak_active.get() * QUANTUM;
-            let useful = [beside, whole_responses(gate, link)].into_iter().filter(|&budget| budget <= most).max();
-            let range = Range { top, beside: useful.unwrap_or(0), link };
+            let whole = whole_responses(gate, link);
+            let whole = if whole <= FARTHEST * Self::first(config) { whole } else { 0 };
+            let range = Range { top, beside: if few { beside.max(whole) } else { whole }, link };
             // Marks keep the queue short, by Eq. 2: a budget that is known to be safe need not.
             match gate.threshold.get() < budget {
                 true if config.auto => budget,

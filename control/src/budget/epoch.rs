@@ -58,7 +58,8 @@ impl Epoch {
         (self.since, self.bytes, self.waited, self.whole) = (now, bytes, Span::ZERO, whole);
     }
 
-    /// Looks at it when `bytes` have arrived in all. It takes `length`, has no pause of `pause` or more, and `least` bytes have to arrive.
+    /// Looks at it when `bytes` have arrived in all. It takes `length`, has no pause of `pause` or more, and `least` bytes have to arrive. Where
+    /// `pause` is zero, nor does what the budget does change.
     pub(super) fn look(
         &mut self,
         binds: Binds,
@@ -75,20 +76,21 @@ impl Epoch {
         if binds == Binds::Nobody && !begins {
             self.idle = now;
         }
+        let changes = !begins && binds != self.binds;
         (self.binds, self.looked) = (binds, now);
         if binds == Binds::Nobody {
             return Outcome::None;
         }
         let elapsed = now.since(self.since);
         let arrived = bytes.wrapping_sub(self.bytes);
-        let broken =
-            self.since == Time::ZERO || elapsed > length * LONGEST || (begins && now.since(self.idle) >= pause);
+        let interrupted = if begins { now.since(self.idle) >= pause } else { changes && pause == Span::ZERO };
+        let broken = self.since == Time::ZERO || elapsed > length * LONGEST || interrupted;
         let full = elapsed >= length && arrived >= least;
         if !broken && (!full || (self.whole && !begins && elapsed < length * WHOLE)) {
             return Outcome::None;
         }
         self.waits = self.waited * 2 >= elapsed;
-        self.begin(bytes, begins, now);
+        self.begin(bytes, begins && pause > Span::ZERO, now);
         if broken { Outcome::Broken } else { Outcome::Over((arrived << 20) / elapsed.0.max(1)) }
     }
 }
