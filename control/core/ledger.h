@@ -278,10 +278,13 @@ INLINE __u64 on_link(const struct flow *flow, __u64 wire)
 }
 
 /* The most that comes at once of so many wire bytes of a response in slow start (RFC 5681 section 3.1), wire bytes. */
-INLINE __u64 largest_flight(WITH_CORE const struct flow *flow, __u64 wire)
+SUBPROGRAM __u64 largest_flight(WITH_CORE const struct flow *flow, __u64 wire)
 {
-	__u64 flight = flow_wire(flow, (__u64)SETTINGS->initial_window * get32(&flow->mss)), largest = 0;
+	__u64 flight, largest = 0;
 
+	if (!flow)
+		return wire;
+	flight = flow_wire(flow, (__u64)SETTINGS->initial_window * get32(&flow->mss));
 ROLLED
 	for (int i = 0; i < 8 && wire > flight; i++) {
 		wire -= flight;
