@@ -213,9 +213,9 @@ INLINE bool may_thin(WITH_CORE const struct flow *flow, const struct outgoing *o
 	return run >= window && ahead_of(out->ack, get32(&flow->released_ack)) < limit;
 }
 
-INLINE __u32 least(const struct flow *flow, const struct outgoing *out)
+INLINE __u32 least(WITH_CORE const struct flow *flow, const struct outgoing *out)
 {
-	return edge_at(out, LEAST_SEGMENTS * get32(&flow->mss));
+	return edge_at(out, least_segments(CORE flow) * get32(&flow->mss));
 }
 
 /* Payload beyond out.ack that there is room for now, in whole segments and no less than the least grant. Side by side a flow
@@ -308,7 +308,7 @@ INLINE __u32 grant(WITH_CORE const struct flow *flow, const struct outgoing *out
 	if (out->class == CLASS_HANDSHAKE && !any_flag(flow, FLOW_HALF_OPEN) && !out->data && exceeds_turn(CORE flow))
 		return out->ack;
 	if (may_have_ended || among_many || (out->class == CLASS_HANDSHAKE && !out->data))
-		return least(flow, out);
+		return least(CORE flow, out);
 	wanted = lacking(CORE flow, out->ack);
 	/* The end of a response is granted at once over a long path, where each further grant takes a round trip. */
 	if (pipe == 0 || flow_wire(flow, min_u64(wanted, threshold)) > threshold / TURNS)
@@ -365,7 +365,7 @@ INLINE void credit_trigger(WITH_CORE const struct flow *flow, const struct outgo
 	if ((out->class == CLASS_ACK || out->class == CLASS_DATA) && credit_has_no_more(CORE flow)) {
 		bool nothing = exceeds_turn(CORE flow) && !out->repeated;
 
-		trigger->edge = calm && may_keep(CORE flow) ? later(all, to) : nothing ? to : later(least(flow, out), to);
+		trigger->edge = calm && may_keep(CORE flow) ? later(all, to) : nothing ? to : later(least(CORE flow, out), to);
 		return;
 	}
 	if (out->class == CLASS_DATA && any_flag(flow, FLOW_ONE_WAY)) {

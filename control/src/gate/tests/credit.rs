@@ -393,6 +393,19 @@ fn among_many_an_upload_brings_the_least_grant_too_whatever_had_waited_before() 
 }
 
 #[test]
+fn a_turn_of_the_least_grants_takes_no_longer_than_anything_is_held() {
+    for (senders, segments) in [(64, 2), (3_000, 2), (10_000, 1)] {
+        let mut host = Host::new(Config { rate_mbps: 1_000, ..Config::credit(96_000) });
+        host.shim.state.gate.active.set(senders);
+        host.shim.state.gate.peak_active.set(senders);
+        host.shim.state.gate.looked_back.set(host.now.0);
+        host.connect(0);
+        host.send(0, request(1));
+        assert_eq!(host.told(0), (segments * MSS).next_multiple_of(UNIT), "{senders}");
+    }
+}
+
+#[test]
 fn the_last_flows_of_many_get_no_larger_grants_than_the_first() {
     let mut host = guard();
     host.connect(0);
