@@ -597,33 +597,6 @@ fn what_a_lone_flow_keeps_is_no_more_than_a_share_once_its_responses_are_known()
 }
 
 #[test]
-fn all_that_is_granted_of_an_expected_response_is_charged() {
-    // Four over a path of 4 ms; each segment is acknowledged as it comes, so that none has been seen to send more than its initial window.
-    let mut host = guard();
-    for flow in 0..4 {
-        host.connect(flow);
-        host.make_path(flow, Span::millis(4));
-    }
-    host.shim.state.gate.usual_response.set(u64::from(100 * MSS));
-    host.send(0, Segment { window: u16::MAX, ..request(1) });
-    for flow in 1..4 {
-        host.send(flow, request(1));
-    }
-    for i in 0..99 {
-        host.data(0, 1 + i * MSS, MSS);
-        host.send(0, Segment { window: u16::MAX, ..pure_ack(1 + (i + 1) * MSS) });
-        let flow = &host.shim.state.flows[0];
-        let open = (flow.edge.get() - flow.received.get()).min((99 - i) * MSS);
-        let charged = u64::from(flow.owed.get()) * u64::from(MSS) / FRAME;
-        assert!(
-            charged + u64::from(MSS) >= u64::from(open),
-            "after {i} segments {open} may come, {charged} are charged"
-        );
-    }
-    host.check_ledger();
-}
-
-#[test]
 fn the_first_of_a_few_that_are_asked_leaves_room_for_the_others() {
     let granted = |peak| {
         let mut host = Host::new(Config { auto: true, rate_mbps: 500, ..Config::credit(96_000) });
