@@ -318,7 +318,8 @@ INLINE __u32 grant(WITH_CORE const struct flow *flow, const struct outgoing *out
 
 /* What the sender may send up to `to`, less what it owes. Of a wide window no more counts than twice what it has been seen to use, or
  * than its share of a long path, where that is what it has been granted, nor, of a response that has begun, more than what is expected
- * to follow: a trickle would bind the whole budget, and what never comes would keep others waiting until the response has ended. */
+ * to follow: a trickle would bind the whole budget, and what never comes would keep others waiting until the response has ended. All that is
+ * expected to follow counts where it has been granted. */
 INLINE void price(WITH_CORE const struct flow *flow, const struct outgoing *out, __u32 to,
 				  struct trigger *trigger)
 {

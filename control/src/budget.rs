@@ -114,8 +114,8 @@ const fn side_by_side(flows: u64) -> u64 {
     flows * 6 * FULL_FRAME
 }
 
-/// The budget with which whole responses of so many flows are granted at once over a long path, beside what the path holds; else the last
-/// of them waits for another round trip, and a part of this brings nothing.
+/// The budget with which whole responses of so many flows are granted at once over a long path, beside what the path holds (`least_path` of
+/// `core/ledger.h`); else the last of them waits for another round trip, and a part of this brings nothing.
 fn whole_responses(gate: &Gate, link: u64) -> u64 {
     let response = gate.largest_response.get();
     let frames_rate = link - link / 64;
@@ -152,8 +152,8 @@ pub struct Budget {
 struct Range {
     /// The largest budget as far as is known.
     top: u64,
-    /// The one with which the flows of late send side by side; 0 where that is too much to be tried.
-    beside: u64,
+    /// The one with which the flows of late send side by side, or have whole responses; 0 where that is too much to be tried.
+    useful: u64,
     /// What the link carries, bytes per 2^20 ns; 0 when it is not known.
     link: u64,
 }
@@ -261,11 +261,12 @@ impl Budget {
         if binds != Binds::Nobody && now >= self.next {
             self.next = now + length;
         }
-        let beside = gate.peak_active.get() * QUANTUM;
-        let few = beside <= FARTHEST * Self::first(config);
-        let pause = if config.auto && few { length } else { Span::ZERO };
+        let (beside, farthest) = (gate.peak_active.get() * QUANTUM, FARTHEST * Self::first(config));
+        let pause = if config.auto && beside <= farthest { length } else { Span::ZERO };
         let outcome = self.epoch.look(binds, gate.bytes.get(), length, pause, gate.threshold.get(), now);
-        let overflows = config.auto && self.recent + gate.overflow.get().wrapping_sub(self.lost) >= OVERFLOW;
+        // Where nobody is bound, what one sender loses again and again is taken for one overflow, when somebody is.
+        let lost = self.recent + gate.overflow.get().wrapping_sub(self.lost);
+        let overflows = config.auto && binds != Binds::Nobody && lost >= OVERFLOW;
         if outcome == Outcome::None && !overflows {
             return;
         }
@@ -289,9 +290,8 @@ impl Budget {
             budget - budget / 4
         } else if let Outcome::Over(rate) = outcome {
             let link = link(config, gate);
-            let whole = whole_responses(gate, link);
-            let whole = if whole <= FARTHEST * Self::first(config) { whole } else { 0 };
-            let range = Range { top, beside: if few { beside.max(whole) } else { whole }, link };
+            let useful = [beside, whole_responses(gate, link)].into_iter().filter(|&budget| budget <= farthest).max();
+            let range = Range { top, useful: useful.unwrap_or(0), link };
             // Marks keep the queue short, by Eq. 2: a budget that is known to be safe need not.
             match gate.threshold.get() < budget {
                 true if config.auto => budget,
@@ -426,7 +426,7 @@ impl Budget {
         self.proven = self.proven.max(budget);
         let less = budget - budget * if config.auto { 4 } else { 3 } / 16;
         let least = if config.auto { Self::first(config).min(budget) } else { LEAST };
-        let other = if up { (budget + budget / 4).max(range.beside).min(range.top) } else { less.max(least) };
+        let other = if up { (budget + budget / 4).max(range.useful).min(range.top) } else { less.max(least) };
         self.phase = if other != budget {
             Phase::Trial { budget, other, epochs: 0, carried: Default::default() }
         } else {

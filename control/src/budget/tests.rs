@@ -282,6 +282,20 @@ fn an_overflow_takes_a_part_at_once_and_not_when_the_epoch_is_over() {
     assert_eq!(gate.cap.get(), FIRST - FIRST / 4);
 }
 
+#[test]
+fn what_a_lone_flow_loses_again_and_again_is_one_overflow() {
+    let (gate, mut budget, mut now) = (Gate::new(&auto(1_000_000)), Budget::default(), Time(1));
+    budget.observe(&auto(1_000_000), &gate, true, now);
+    for _ in 0..20 {
+        now += Span::millis(100);
+        gate.overflow.add(OVERFLOW);
+        budget.observe(&auto(1_000_000), &gate, false, now);
+    }
+    assert_eq!(gate.cap.get(), FIRST, "it binds nobody");
+    budget.observe(&auto(1_000_000), &gate, true, now);
+    assert_eq!(gate.cap.get(), FIRST - FIRST / 4);
+}
+
 /// Sixteen senders of 64 KB, 10 Gb/s, 600 us: a round takes 2.0 ms, of which nobody is bound by the budget in the last third, as long as the
 /// last sender's response takes another round trip, and then 1.5 ms. The budget after so many rounds, with `pause` between them.
 fn after_rounds(rounds: u32, pause: Span) -> u64 {
