@@ -100,6 +100,14 @@ INLINE __u64 drain(WITH_CORE __u64 rate)
 	return rate == 0 ? 0 : (get64(&GATE->threshold) << 20) / rate;
 }
 
+/* The longest hold of a request or a handshake: before our own TCP's timer fires, its answer must have passed what may stand in the queue. */
+INLINE __u64 longest_request_hold(CORE_ONLY)
+{
+	__u64 timer = own_timer(CORE_ALONE), wait = below_timer(SETTINGS->max_hold, timer);
+
+	return timer > 0 ? min_u64(wait, max_u64(saturating_sub(timer, drain(CORE link_rate(CORE_ALONE))), timer / 8)) : wait;
+}
+
 /* The longest pause in ns within one response: two round trips, or two budgets. Marks lower the threshold at once, but not what is on its
  * way by then. */
 INLINE __u64 longest_pause(WITH_CORE const struct flow *flow)

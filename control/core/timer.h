@@ -32,12 +32,6 @@ INLINE __u64 own_timer(CORE_ONLY)
 	return set > 0 && seen > 0 ? min_u64(set, seen) : max_u64(set, seen);
 }
 
-/* The longest hold of a request or a handshake. */
-INLINE __u64 longest_request_hold(CORE_ONLY)
-{
-	return below_timer(SETTINGS->max_hold, own_timer(CORE_ALONE));
-}
-
 /* The longest hold of an ACK. */
 INLINE __u64 longest_ack_hold(CORE_ONLY)
 {

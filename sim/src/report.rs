@@ -34,7 +34,8 @@ pub struct Report {
     pub rto_timeouts: u64,
     /// Of these, how many retransmitted what had arrived (its ACK was lost or late).
     pub spurious_timeouts: u64,
-    /// Of these, how many while the scheme held a packet of the connection, or discarded one, as the timer ran.
+    /// Of these, how many while the scheme held a packet of the connection, or discarded one, as the timer ran. Not where
+    /// the receiver delays its ACK, and no window keeps the sender from going on.
     pub spurious_while_held: u64,
     /// Timeouts that their senders found to be spurious, and undid.
     pub undone_timeouts: u64,
@@ -120,7 +121,8 @@ pub struct GroupReport {
     pub rto_timeouts: u64,
     /// Of these, how many retransmitted what had arrived.
     pub spurious_timeouts: u64,
-    /// Of these, how many while the scheme held a packet of the connection, or discarded one, as the timer ran.
+    /// Of these, how many while the scheme held a packet of the connection, or discarded one, as the timer ran. Not where
+    /// the receiver delays its ACK, and no window keeps the sender from going on.
     pub spurious_while_held: u64,
 }
 

@@ -120,6 +120,18 @@ fn spurious_timeouts_are_the_scheme_s_when_it_held_a_packet_meanwhile() {
 }
 
 #[test]
+fn spurious_timeouts_behind_a_delayed_ack_are_not_the_scheme_s() {
+    // Rounds take longer than RTOmin, and of some responses the last segment is an odd one.
+    let report = report(
+        "senders = 200\nrounds = 5\nscheme = \"credit\"\npac.auto = true\nnetwork = { rate = \"10gbit\", sender_rate = \"25gbit\", rtt = \"60us\" }\n\
+         switch.buffer = \"512KB\"\nhost = { delay = \"10us\", jitter = \"5us\" }\nworkload = { direction = \"pull\", connections = \"persistent\", start_jitter = \"50us\" }\n\
+         tcp = { rto_min = \"5ms\", delayed_ack = \"40ms\", sack = true, timestamps = true, initial_window = 10, cc = \"cubic\", rack = true, idle_restart = false, probe_ack_delay = \"200ms\" }",
+    );
+    assert!(report.spurious_timeouts > 0, "{report:?}");
+    assert_eq!(report.spurious_while_held, 0);
+}
+
+#[test]
 fn a_hold_above_the_floor_of_the_timers_is_warned_of_in_the_result() {
     let warned = report("senders = 1\nrounds = 1\nscheme = \"pac\"\ntcp.rto_min = \"5ms\"\npac.max_hold = \"20ms\"");
     assert_eq!(warned.warnings.len(), 1, "{warned:?}");

@@ -32,7 +32,7 @@ pub(crate) struct Fired {
     pub(crate) ran: Ps,
     /// What it had sent again had arrived, or was on its way.
     pub(crate) spurious: bool,
-    /// Meanwhile a scheme held a packet of the connection, or discarded one.
+    /// Meanwhile a scheme held a packet of the connection, or discarded one, and it was not the receiver that delayed the ACK.
     pub(crate) held: bool,
 }
 

@@ -256,6 +256,11 @@ impl Receiver {
         offset < self.nxt || self.gap && self.aside.beyond.iter().any(|&(from, to)| from <= offset && offset < to)
     }
 
+    /// Whether the byte at `offset` is here in order and no ACK has said so: it is delayed.
+    pub fn delays(&self, offset: u64) -> bool {
+        (self.last_ack..self.nxt).contains(&offset)
+    }
+
     /// The ACK fields of a segment that is about to be sent.
     #[inline]
     pub(super) fn stamp(&mut self, packet: &mut Packet, config: &TcpConfig) {

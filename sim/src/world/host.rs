@@ -169,10 +169,13 @@ impl<O: Observer> World<'_, O> {
         self.endpoints[e].timer_at = Ps::NEVER;
         if self.endpoints[e].deadline() <= self.now {
             let connection = self.connections[e / 2];
-            let (expected, ran) = (self.endpoints[e].sender.una, self.endpoints[e].sender.timeout());
-            if self.endpoints[e].handle_timeout(self.now, &self.configs[usize::from(connection.party)]) {
+            let config = &self.configs[usize::from(connection.party)];
+            let sender = &self.endpoints[e].sender;
+            let (expected, ran, wants_window) = (sender.una, sender.timeout(), sender.wants_window(config.mss));
+            if self.endpoints[e].handle_timeout(self.now, config) {
                 let spurious = self.endpoints[e ^ 1].receiver.has(expected) || self.in_network(e, expected);
-                let held = connection.was_held(self.now, ran);
+                let delayed = self.endpoints[e ^ 1].receiver.delays(expected) && !wants_window;
+                let held = !delayed && connection.was_held(self.now, ran);
                 self.tally.timeout(connection.party, &Fired { ran, spurious, held });
                 self.timed_out(index / 2, connection.group);
                 if O::ENABLED {

@@ -38,6 +38,16 @@ fn a_request_is_held_no_longer_than_our_own_timer_allows() {
 }
 
 #[test]
+fn the_answer_to_a_request_passes_a_full_queue_before_our_own_timer_fires() {
+    let timer = Span::millis(1);
+    let host = host(timer);
+    let queue = Span(host.shim.gate().threshold.get() * 8);
+    let longest = decision::longest_request_hold(&host.shim.rules, host.shim.gate());
+    assert!(queue.0 > timer.0 / 2 && longest + queue <= timer, "{longest}, behind {queue}");
+    assert!(longest.0 > timer.0 / 8, "{longest}");
+}
+
+#[test]
 fn requests_that_our_tcp_repeats_leave_and_show_its_timer_step_by_step() {
     let mut host = host(Span::ZERO);
     let longest = |host: &Host| decision::longest_request_hold(&host.shim.rules, host.shim.gate());

@@ -214,6 +214,12 @@ impl Sender {
         self.end.saturating_sub(self.max)
     }
 
+    /// Whether the next segment is larger than what is left of the receive window.
+    #[must_use]
+    pub fn wants_window(&self, mss: u32) -> bool {
+        self.end.min(self.max + u64::from(mss)) > self.right
+    }
+
     pub(super) fn write(&mut self, bytes: u64, last: bool) {
         self.end += bytes;
         self.last |= last;
