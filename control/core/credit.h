@@ -218,8 +218,8 @@ INLINE __u32 least(WITH_CORE const struct flow *flow, const struct outgoing *out
 	return edge_at(out, least_segments(CORE flow) * get32(&flow->mss));
 }
 
-/* Payload beyond out.ack that there is room for now, in whole segments and no less than the least grant. Side by side a flow
- * takes what there is instead of waiting for its whole share. */
+/* Payload beyond out.ack that there is room for now, in whole segments and no less than the least grant. Side by side a flow that has
+ * begun takes what there is instead of waiting for its whole share. */
 INLINE __u32 affordable(WITH_CORE const struct flow *flow, const struct outgoing *out)
 {
 	__u64 mss = max_u32(get32(&flow->mss), 1);
@@ -268,14 +268,24 @@ SUBPROGRAM __u64 spare(WITH_CORE const struct flow *flow)
 	return SPARE(saturating_sub(all, others)) * mss / (mss + get32(&flow->header));
 }
 
+/* Whether as much for each flow of late would fit if the path held its part: who asks last waits for a moment only. */
+INLINE bool nearly_fits(WITH_CORE const struct flow *flow, __u64 each)
+{
+	__u64 threshold = get64(&GATE->threshold), flows = max_u64(get64(&GATE->peak_active), 1);
+
+	return flow_wire(flow, min_u64(each, threshold)) * flows <= threshold + path_holds(CORE flow);
+}
+
 /* Of what a response lacks, what is granted at once: a share. Over a long path all of it where what shares leave of all responses fits the
  * budget, for the rest would take another round trip; over short ones where as much for each active flow fits: a sender that is left alone
- * with a share does not fill the link until the next grant has reached it. But where timers are short only if few were active of late:
- * what others wait meanwhile may be longer. Without an end in sight, where nobody takes turns, as much as the others leave; by a sixteenth of
- * what arrives more than before, for what grows faster comes in bursts, or as much as has come in a round trip before. */
+ * with a share does not fill the link until the next grant has reached it. Of a known buffer also where it nearly fits, if it is asked for.
+ * But where timers are short only if few were active of late: what others wait meanwhile may be longer. Without an end in sight, where nobody
+ * takes turns, as much as the others leave; by a sixteenth of what arrives more than before, for what grows faster comes in bursts, or as much
+ * as has come in a round trip before. */
 INLINE __u64 part_of(WITH_CORE const struct flow *flow, const struct outgoing *out, __u64 pipe, __u64 lacking)
 {
 	__u64 threshold = get64(&GATE->threshold), part = share(CORE flow), each = lacking, flows, grown, streamed;
+	bool asked;
 
 	if (pipe > 0) {
 		each = saturating_sub(lacking, part);
@@ -287,6 +297,9 @@ INLINE __u64 part_of(WITH_CORE const struct flow *flow, const struct outgoing *o
 	}
 	if (flow_wire(flow, min_u64(each, threshold)) * flows <= threshold)
 		return lacking;
+	asked = get64(&flow->size) == 0 && get32(&flow->last_response) > 0;
+	if (asked && pipe == 0 && !SETTINGS->search && nearly_fits(CORE flow, each))
+		return lacking;
 	streamed = get32(&flow->streamed);
 	if (lacking < ~0ull || streamed == 0 || (pipe == 0 && !concurrent(CORE_ALONE)))
 		return part;
@@ -295,12 +308,18 @@ INLINE __u64 part_of(WITH_CORE const struct flow *flow, const struct outgoing *o
 	return max_u64(part, min_u64(spare(CORE flow), grown));
 }
 
+/* Whether what asks can be made to wait. */
+INLINE bool requests_wait(CORE_ONLY)
+{
+	return SETTINGS->hold != HOLD_NOTHING && SETTINGS->gate_requests && !SETTINGS->leave_data;
+}
+
 INLINE __u32 grant(WITH_CORE const struct flow *flow, const struct outgoing *out)
 {
-	__u64 threshold = get64(&GATE->threshold), pipe = pipe_of(CORE flow), wanted;
+	__u64 threshold = get64(&GATE->threshold), pipe = pipe_of(CORE flow), wanted, at_once = 0;
 	bool midway = any_flag(flow, FLOW_PUSHES_MIDWAY) && (pipe > 0 || get64(&flow->size) < expected(CORE flow));
 	bool may_have_ended = any_flag(flow, FLOW_STOPPED) && out->ack == get32(&flow->received) && !midway;
-	bool side_by_side, among_many, asks;
+	bool side_by_side, among_many, asks, waits;
 
 	side_by_side = pipe > 0 || concurrent(CORE_ALONE);
 	asks = out->class == CLASS_REQUEST || get64(&flow->size) == 0;
@@ -310,10 +329,16 @@ INLINE __u32 grant(WITH_CORE const struct flow *flow, const struct outgoing *out
 	if (may_have_ended || among_many || (out->class == CLASS_HANDSHAKE && !out->data))
 		return least(CORE flow, out);
 	wanted = lacking(CORE flow, out->ack);
+	waits = asks && requests_wait(CORE_ALONE) && (pipe > 0 || nearly_fits(CORE flow, wanted));
 	/* The end of a response is granted at once over a long path, where each further grant takes a round trip. */
 	if (pipe == 0 || flow_wire(flow, min_u64(wanted, threshold)) > threshold / TURNS)
 		wanted = min_u64(wanted, part_of(CORE flow, out, pipe, wanted));
-	return edge_at(out, side_by_side ? min_u64(wanted, affordable(CORE flow, out)) : wanted);
+	if (!side_by_side)
+		return edge_at(out, wanted);
+	/* What asks waits for all that its sender will send at once: with less the rest would take another round trip. */
+	if (waits)
+		at_once = get32(&flow->last_response) > 0 ? wanted : (__u64)SETTINGS->initial_window * get32(&flow->mss);
+	return edge_at(out, min_u64(wanted, max_u64(at_once, affordable(CORE flow, out))));
 }
 
 /* What the sender may send up to `to`, less what it owes. Of a wide window no more counts than twice what it has been seen to use, or

@@ -207,7 +207,7 @@ INLINE bool may_pass(WITH_CORE const struct flow *flow, const struct segment *se
 	order_kept = order_kept && !(segment->flags & SYN && syns_are_arriving(CORE now));
 	/* A short exchange on a new connection does not queue behind others: what a handshake invites may use an eighth more than the
 	 * budget, which the buffer has. */
-	if (order_kept && class == CLASS_HANDSHAKE && SETTINGS->credit && keeps_pace(CORE flow, out, wire, now) &&
+	if (order_kept && class == CLASS_HANDSHAKE && SETTINGS->credit && keeps_pace(CORE flow, out, trigger, now) &&
 	    owed_up_to(CORE path_of(max_u64(booked_with(CORE flow), get64(&GATE->threshold)))) + wire <=
 		    get64(&GATE->threshold) + max_u64(get64(&GATE->threshold) / 8, pipe_of(CORE flow)))
 		return true;
@@ -218,7 +218,7 @@ INLINE bool may_pass(WITH_CORE const struct flow *flow, const struct segment *se
 	 * What waits for room on short paths does not stand before a long one, which has room of its own. Many take turns there, too. */
 	first = held == 0 || (class == CLASS_REQUEST && governs(CORE flow) && scheduler_is_called(CORE_ALONE)) ||
 		(governs(CORE flow) && pipe_of(CORE flow) > 0 && !(get64(&GATE->far_waits) && may_burst(CORE flow)));
-	return order_kept && (wire == 0 || (first && admits(CORE wire, booked_with(CORE flow)) && keeps_pace(CORE flow, out, wire, now)));
+	return order_kept && (wire == 0 || (first && admits(CORE wire, booked_with(CORE flow)) && keeps_pace(CORE flow, out, trigger, now)));
 }
 
 /*

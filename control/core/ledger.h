@@ -294,19 +294,19 @@ ROLLED
 	return max_u64(largest, wire);
 }
 
-/* What a segment that costs `wire` is likely to set in motion at once. A connection's first response comes in slow start. A request: of the
- * window that the sender has kept, which its price may leave out, no more than the last one did, or than twice what the sender has been
- * seen to use. */
-INLINE __u64 likely_burst(WITH_CORE const struct flow *flow, const struct outgoing *out, __u64 wire)
+/* What a segment is likely to set in motion at once. A connection's first response comes in slow start. A request: of the window that the
+ * sender has kept or is granted, of which its price may leave out some, no more than the last one did, or than twice what the sender has
+ * been seen to use. */
+INLINE __u64 likely_burst(WITH_CORE const struct flow *flow, const struct outgoing *out, const struct trigger *trigger)
 {
-	__u64 response = get32(&flow->last_response);
+	__u64 response = get32(&flow->last_response), wire = trigger->wire;
 
 	if (response == 0 && get64(&flow->size) == 0 && get64(&GATE->usual_response) > 0 && are_few(CORE_ALONE)) {
 		wire = largest_flight(CORE flow, wire);
 	} else if (out->class != CLASS_REQUEST) {
 		wire = not_paced_before(flow, wire);
 	} else if (response > 0) {
-		wire = max_u64(wire, flow_wire(flow, remaining(flow, out->ack)));
+		wire = max_u64(wire, flow_wire(flow, advertised(flow, out, trigger)));
 		wire = min_u64(wire, flow_wire(flow, max_u64(response, 2ull * get32(&flow->window))));
 	}
 	return on_link(flow, wire);
@@ -330,37 +330,37 @@ INLINE __u64 ahead_of_link(WITH_CORE __u64 now)
 	return saturating_sub(get64(&GATE->ahead), elapsed * path_rate(CORE_ALONE) >> 20);
 }
 
-/* Whether what sets `wire` bytes in motion keeps the pace. */
-INLINE bool keeps_pace(WITH_CORE const struct flow *flow, const struct outgoing *out, __u64 wire, __u64 now)
+/* Whether what sets so much in motion keeps the pace. */
+INLINE bool keeps_pace(WITH_CORE const struct flow *flow, const struct outgoing *out, const struct trigger *trigger, __u64 now)
 {
 	__u64 before;
 
-	if (!paced(CORE flow, out, wire))
+	if (!paced(CORE flow, out, trigger->wire))
 		return true;
 	before = ahead_of_link(CORE now);
-	return before == 0 || before + likely_burst(CORE flow, out, wire) <= get64(&GATE->threshold);
+	return before == 0 || before + likely_burst(CORE flow, out, trigger) <= get64(&GATE->threshold);
 }
 
 /* When what does not keep the pace will: what is too much has been carried, but no less than a sixteenth of the threshold, so that
  * nobody is woken for each segment. */
-INLINE __u64 keeps_pace_at(WITH_CORE const struct flow *flow, const struct outgoing *out, __u64 wire, __u64 now)
+INLINE __u64 keeps_pace_at(WITH_CORE const struct flow *flow, const struct outgoing *out, const struct trigger *trigger, __u64 now)
 {
-	__u64 before = ahead_of_link(CORE now), threshold = get64(&GATE->threshold), after = before + likely_burst(CORE flow, out, wire);
+	__u64 before = ahead_of_link(CORE now), threshold = get64(&GATE->threshold), after = before + likely_burst(CORE flow, out, trigger);
 	__u64 excess = min_u64(max_u64(saturating_sub(after, threshold), threshold / 16), before);
 
 	return now + (excess << 20) / max_u64(path_rate(CORE_ALONE), 1) + 1;
 }
 
 /* Notes what leaves. Of what ACKs clock among many, no more than one threshold: the queue that it may stand in. */
-INLINE void note_pace(WITH_CORE const struct flow *flow, const struct outgoing *out, __u64 wire, __u64 now)
+INLINE void note_pace(WITH_CORE const struct flow *flow, const struct outgoing *out, const struct trigger *trigger, __u64 now)
 {
 	__u64 before, after;
 
-	if (wire == 0 || pipe_of(CORE flow) == 0)
+	if (trigger->wire == 0 || pipe_of(CORE flow) == 0)
 		return;
 	before = ahead_of_link(CORE now);
-	after = before + likely_burst(CORE flow, out, wire);
-	if (!paced(CORE flow, out, wire))
+	after = before + likely_burst(CORE flow, out, trigger);
+	if (!paced(CORE flow, out, trigger->wire))
 		after = may_burst(CORE flow) ? max_u64(before, min_u64(after, get64(&GATE->threshold))) : before;
 	set64(&GATE->ahead, after);
 	set64(&GATE->ahead_since, now);

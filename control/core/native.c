@@ -165,12 +165,12 @@ __u64 ackgate_room_needed(STATE, __u64 trigger, __u64 holds)
 	return room_needed(CORE trigger, holds);
 }
 
-bool ackgate_keeps_pace(STATE, const struct flow *flow, const struct outgoing *out, __u64 wire, __u64 now)
+bool ackgate_keeps_pace(STATE, const struct flow *flow, const struct outgoing *out, const struct trigger *trigger, __u64 now)
 {
-	return keeps_pace(CORE flow, out, wire, now);
+	return keeps_pace(CORE flow, out, trigger, now);
 }
 
-__u64 ackgate_keeps_pace_at(STATE, const struct flow *flow, const struct outgoing *out, __u64 wire, __u64 now)
+__u64 ackgate_keeps_pace_at(STATE, const struct flow *flow, const struct outgoing *out, const struct trigger *trigger, __u64 now)
 {
-	return keeps_pace_at(CORE flow, out, wire, now);
+	return keeps_pace_at(CORE flow, out, trigger, now);
 }

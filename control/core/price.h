@@ -58,7 +58,7 @@ SUBPROGRAM int charge(WITH_CORE struct flow *flow, const struct outgoing *out, c
 	if (!flow || !out || !trigger)
 		return 0;
 	window = get32(&flow->window);
-	note_pace(CORE flow, out, trigger->wire, now);
+	note_pace(CORE flow, out, trigger, now);
 	if (trigger->wire > 0) {
 		activate(CORE flow);
 		owe(CORE flow, trigger->wire);

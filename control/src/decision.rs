@@ -91,7 +91,7 @@ unsafe extern "C" {
         gate: &Gate,
         flow: &Flow,
         out: &raw::Outgoing,
-        wire: u64,
+        trigger: &raw::Trigger,
         now: u64,
     ) -> bool;
     safe fn ackgate_keeps_pace_at(
@@ -99,7 +99,7 @@ unsafe extern "C" {
         gate: &Gate,
         flow: &Flow,
         out: &raw::Outgoing,
-        wire: u64,
+        trigger: &raw::Trigger,
         now: u64,
     ) -> u64;
     safe fn ackgate_booked_with(settings: &Settings, gate: &Gate, flow: &Flow) -> u64;
@@ -258,7 +258,7 @@ pub enum Decision {
 }
 
 /// What an outgoing segment triggers (`struct trigger`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Trigger(raw::Trigger);
 
 impl Trigger {
@@ -524,14 +524,14 @@ pub fn room_needed(rules: &Rules, gate: &Gate, wire: u64, holds: u64) -> u64 {
     ackgate_room_needed(&rules.settings, gate, wire, holds)
 }
 
-/// Whether what sets `wire` bytes in motion keeps the pace of long paths.
+/// Whether what sets so much in motion keeps the pace of long paths.
 #[must_use]
-pub fn keeps_pace(rules: &Rules, gate: &Gate, flow: &Flow, out: &Outgoing, wire: u64, now: Time) -> bool {
-    ackgate_keeps_pace(&rules.settings, gate, flow, &out.to_raw(), wire, now.0)
+pub fn keeps_pace(rules: &Rules, gate: &Gate, flow: &Flow, out: &Outgoing, trigger: &Trigger, now: Time) -> bool {
+    ackgate_keeps_pace(&rules.settings, gate, flow, &out.to_raw(), &trigger.0, now.0)
 }
 
 /// When what does not keep the pace will.
 #[must_use]
-pub fn keeps_pace_at(rules: &Rules, gate: &Gate, flow: &Flow, out: &Outgoing, wire: u64, now: Time) -> Time {
-    Time(ackgate_keeps_pace_at(&rules.settings, gate, flow, &out.to_raw(), wire, now.0))
+pub fn keeps_pace_at(rules: &Rules, gate: &Gate, flow: &Flow, out: &Outgoing, trigger: &Trigger, now: Time) -> Time {
+    Time(ackgate_keeps_pace_at(&rules.settings, gate, flow, &out.to_raw(), &trigger.0, now.0))
 }

@@ -200,3 +200,26 @@ tcp.rto_granularity = "1ms"
         assert!(guarded.goodput_mbps > 0.97 * alone, "{scheme}: {} of {alone} Mb/s", guarded.goodput_mbps);
     }
 }
+
+#[test]
+fn responses_granted_whole_over_a_long_path_do_not_overflow_a_known_port() {
+    // What was granted beyond the shares kept no pace: up to 160 segments of a round were lost, and waited for a timeout.
+    let seen = linux(
+        "credit",
+        r#"
+senders = 8
+time_limit = "600ms"
+network.rate = "10gbit"
+network.sender_rate = "10gbit"
+network.rtt = "1ms"
+switch.buffer = "1MB"
+workload.volume = "256KB"
+workload.connections = "persistent"
+tcp.cc = "cubic"
+tcp.rto_min = "200ms"
+tcp.rto_granularity = "1ms"
+"#,
+    );
+    assert!(seen.rounds > 150, "{seen:?}");
+    assert_eq!(seen.drops, 0);
+}

@@ -4,7 +4,7 @@
 use super::super::state::{Flow, Gate, State, flag};
 use super::queue::{Age, NONE, unhold};
 use super::{Scheduler, Stats};
-use crate::decision::{self, Class, Rules, charge, edit, trigger};
+use crate::decision::{self, Class, Rules, Trigger, charge, edit, trigger};
 use crate::policy::{Action, FlowId};
 use crate::segment::Edit;
 use crate::seq::SeqNumber;
@@ -24,7 +24,8 @@ impl Scheduler {
         let (Some(flow), queue) = (state.flow(id), self.flows[id.0 as usize]) else { return false };
         let held = self.slots[queue.head as usize];
         let current = held.generation == flow.generation.get();
-        let wire = if current { trigger(rules, gate, flow, &held.out.now(flow)).wire() } else { 0 };
+        let trigger = if current { trigger(rules, gate, flow, &held.out.now(flow)) } else { Trigger::default() };
+        let wire = trigger.wire();
         let syn_ack = held.out.class == Class::Handshake && flow.flags.any(flag::HALF_OPEN);
         if syn_ack
             && decision::syns_are_arriving(rules, gate, now)
@@ -35,8 +36,8 @@ impl Scheduler {
         }
         let (holds, pipe) = (decision::booked_with(rules, gate, flow), decision::pipe_of(rules, gate, flow));
         gate.far_waits.set(u64::from(pipe > 0));
-        if wire > 0 && !decision::keeps_pace(rules, gate, flow, &held.out, wire, now) {
-            self.next_try = decision::keeps_pace_at(rules, gate, flow, &held.out, wire, now);
+        if wire > 0 && !decision::keeps_pace(rules, gate, flow, &held.out, &trigger, now) {
+            self.next_try = decision::keeps_pace_at(rules, gate, flow, &held.out, &trigger, now);
             return false;
         }
         if wire > 0 && !decision::admits(rules, gate, wire, holds) {

@@ -80,6 +80,62 @@ fn a_few_first_responses_keep_the_pace_by_what_slow_start_sends_at_once() {
 }
 
 #[test]
+fn a_request_keeps_the_pace_of_all_that_it_is_granted_and_not_of_its_price() {
+    let mut host = guard();
+    host.reach(0, Span::millis(1));
+    host.ack(0, 1);
+    let gate = host.shim.gate();
+    gate.peak_active.set(2);
+    gate.looked_back.set(host.now.0);
+    gate.ahead.set(0);
+    let flow = &host.shim.state.flows[0];
+    flow.last_response.set(60 * MSS);
+    flow.window.set(2 * MSS);
+    flow.edge.set(1);
+    host.send(0, Segment { window: u16::MAX, ..request(1) });
+    assert_eq!(host.shim.state.flows[0].edge.get() / MSS, 60);
+    assert!(host.owed(0) < 60 * FRAME, "a wide window is not charged whole");
+    assert_eq!(host.shim.gate().ahead.get(), 60 * (FRAME + BETWEEN));
+}
+
+/// What a request of flow 0 is granted, in segments, while there is room for eight; `None` if it waits. Four flows were active of late. The
+/// last response was of so many segments; 0 for a new connection, which expects so many of `usual`.
+fn asks_with_little_room(rtt: Span, last: u32, usual: u32) -> Option<u32> {
+    asks_behind(guard(), rtt, last, usual)
+}
+
+fn asks_behind(mut host: Host, rtt: Span, last: u32, usual: u32) -> Option<u32> {
+    host.reach(0, rtt);
+    host.ack(0, 1);
+    host.forgive(0);
+    let gate = host.shim.gate();
+    gate.peak_active.set(4);
+    gate.active.set(3);
+    gate.looked_back.set(host.now.0);
+    gate.ahead.set(0);
+    gate.usual_response.set(u64::from(usual * MSS));
+    let flow = &host.shim.state.flows[0];
+    flow.last_response.set(last * MSS);
+    flow.edge.set(1);
+    gate.owed.set(gate.threshold.get() + decision::pipe_of(&host.shim.rules, gate, flow) - 8 * FRAME - 1_000);
+    let asks = host.send(0, Segment { window: u16::MAX, ..request(1) });
+    host.has_left(asks).then(|| host.shim.state.flows[0].edge.get() / MSS)
+}
+
+#[test]
+fn what_asks_waits_for_all_that_its_sender_will_send_at_once() {
+    let (near, far) = (Span::micros(120), Span::millis(2));
+    assert_eq!(asks_with_little_room(near, 8, 8), Some(8));
+    assert_eq!(asks_with_little_room(near, 12, 12), None, "four times as much fits: it waits for a moment");
+    assert_eq!(asks_with_little_room(near, 30, 30), Some(6), "four times as much does not: each has a share");
+    assert_eq!(asks_with_little_room(far, 12, 12), None);
+    assert_eq!(asks_with_little_room(near, 0, 8), Some(8));
+    assert_eq!(asks_with_little_room(near, 0, 12), None, "an initial window is ten segments");
+    let windows_alone = Host::new(Config { rate_mbps: 1_000, hold: Hold::Nothing, ..Config::credit(96_000) });
+    assert_eq!(asks_behind(windows_alone, near, 12, 12), Some(8), "nothing ever waits");
+}
+
+#[test]
 fn syn_acks_that_are_to_come_are_part_of_the_pace() {
     let mut host = guard();
     for flow in 0..100 {
