@@ -21,6 +21,8 @@
  * - Requests: among many a request of any size gets the least grant, and so does a copy that had waited when it left; the share
  *   follows with the first data. How long a server thinks before it answers then binds little of the budget. Over a long path it gets
  *   the share at once: each further grant takes a round trip.
+ *   Side by side it waits for room for all that its sender will send at once, nearby if that nearly fits: with less, the rest would take
+ *   another round trip.
  * - ACK thinning: a lowered window is spent in small pieces, and every piece costs both hosts, and whatever lies between, an ACK
  *   and a small burst. An ACK in the middle of a stream is left out, for the next one says all that it says.
  *
