@@ -34,6 +34,9 @@ workload.direction = "pull"
     ))
 }
 
+/// Cubic as Linux has it, with the usual floor of the timer.
+const CUBIC: &str = "tcp.cc = \"cubic\"\ntcp.rto_min = \"200ms\"\ntcp.rto_granularity = \"1ms\"\n";
+
 /// Offloads as Linux's: bursts that end with a PSH.
 const OFFLOADS: &str = "host.tso = 44\nhost.gro = true\ntcp.push_bursts = true\n";
 
@@ -176,9 +179,7 @@ group = [{{ name = "far", senders = 1, rtt = "746us", workload = "long" }}]
 fn the_ends_of_a_few_first_responses_fit_the_port_together() {
     // Not all that was granted of them was charged: three segments of the last one were lost in each round, and waited for a timeout.
     let seen = |scheme: &str| {
-        linux(
-            scheme,
-            r#"
+        let settings = r#"
 senders = 4
 time_limit = "4s"
 network.rate = "200mbit"
@@ -187,11 +188,8 @@ switch.buffer = "96KB"
 workload.volume = "256KB"
 workload.connections = "fresh"
 workload.start_jitter = "20us"
-tcp.cc = "cubic"
-tcp.rto_min = "200ms"
-tcp.rto_granularity = "1ms"
-"#,
-        )
+"#;
+        linux(scheme, &format!("{settings}{CUBIC}"))
     };
     let alone = seen("none").goodput_mbps;
     for scheme in ["credit", AUTO] {
@@ -204,9 +202,7 @@ tcp.rto_granularity = "1ms"
 #[test]
 fn responses_granted_whole_over_a_long_path_do_not_overflow_a_known_port() {
     // What was granted beyond the shares kept no pace: up to 160 segments of a round were lost, and waited for a timeout.
-    let seen = linux(
-        "credit",
-        r#"
+    let settings = r#"
 senders = 8
 time_limit = "600ms"
 network.rate = "10gbit"
@@ -215,11 +211,8 @@ network.rtt = "1ms"
 switch.buffer = "1MB"
 workload.volume = "256KB"
 workload.connections = "persistent"
-tcp.cc = "cubic"
-tcp.rto_min = "200ms"
-tcp.rto_granularity = "1ms"
-"#,
-    );
+"#;
+    let seen = linux("credit", &format!("{settings}{CUBIC}"));
     assert!(seen.rounds > 150, "{seen:?}");
     assert_eq!(seen.drops, 0);
 }
