@@ -9,12 +9,12 @@ use std::collections::VecDeque;
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use ackgate_control::decision::{self, Class, Decision, Rules};
+use ackgate_control::decision::{self, Class, Decision, Outgoing, Rules};
 use ackgate_control::flow::{FlowKey, opens};
 use ackgate_control::gate::state::flag;
 use ackgate_control::gate::{Config, Flow, Gate, Growth, Hold, Requests, RttMethod, Scheduler, State};
 use ackgate_control::policy::{Action, FlowId, PacketId};
-use ackgate_control::segment::{Flags, Segment};
+use ackgate_control::segment::{Edit, Flags, Segment};
 use ackgate_control::seq::SeqNumber;
 use ackgate_control::units::{Span, Time};
 use ackgate_control::wire::{self, Direction, Meta, emit};
@@ -95,6 +95,21 @@ impl Model {
         });
         self.keys[id.0 as usize] = Some(*key);
         id
+    }
+
+    /// What is too large for the ring leaves after all, whole, charged like any other release. Of windows that are rewritten it counts
+    /// as one: `rewritten` is how many there were before it.
+    fn pass_after_all(&self, rules: &Rules, id: FlowId, out: &Outgoing, rewritten: u64, now: Time) -> Edit {
+        let (gate, flow) = (&self.gate, &self.flows[id.0 as usize]);
+        flow.flags.set(flow.flags.get() & !flag::COPIED);
+        let trigger = decision::trigger(rules, gate, flow, out);
+        flow.held.sub(1);
+        gate.held.sub(1);
+        decision::charge(rules, gate, flow, out, &trigger, now);
+        gate.passed.add(1);
+        let edit = decision::edit(rules, gate, flow, &Outgoing { copy: false, ..*out });
+        gate.rewritten.set(rewritten + u64::from(edit.window.is_some()));
+        edit
     }
 
     /// A connection that is over makes room, by way of the lobby.
@@ -212,6 +227,7 @@ impl Pair {
             && let Some(id) = self.model.find(&self.rules, &packet.key, &packet.segment, direction)
         {
             let (gate, flow) = (&self.model.gate, &self.model.flows[id.0 as usize]);
+            let before = gate.rewritten.get();
             match direction {
                 Direction::Ingress => {
                     decision::ingress(&self.rules, gate, flow, &packet.segment, self.now);
@@ -222,15 +238,8 @@ impl Pair {
                         wire::apply(&mut expected, &packet.layout, &edit);
                     }
                     Decision::Hold(out) | Decision::Split(_, out) if frame.len() > MAX_FRAME => {
-                        // Too large for the ring: it passes after all, charged like any other release.
-                        flow.flags.set(flow.flags.get() & !flag::COPIED);
-                        let trigger = decision::trigger(&self.rules, gate, flow, &out);
-                        flow.held.sub(1);
-                        gate.held.sub(1);
-                        decision::charge(&self.rules, gate, flow, &out, &trigger, self.now);
-                        gate.passed.add(1);
-                        let edit = decision::edit(&self.rules, gate, flow, &out);
-                        gate.rewritten.add(u64::from(edit.window.is_some()));
+                        let edit = self.model.pass_after_all(&self.rules, id, &out, before, self.now);
+                        window = edit.window;
                         wire::apply(&mut expected, &packet.layout, &edit);
                     }
                     Decision::Split(edit, copy) => {
@@ -330,6 +339,9 @@ fn same<T: Debug + ?Sized>(what: &str, kernel: &T, model: &T) -> Result<(), Stri
 
 /// Connections of one case.
 const FLOWS: usize = 4;
+
+/// Cases with ports of their own; later ones find entries as earlier ones left them.
+const PORTS_IN_USE: u16 = 4096;
 
 /// The key of a case's flow: IPv4 and IPv6, with and without tag.
 pub(crate) fn key(case: u16, flow: u8) -> FlowKey {
@@ -494,7 +506,7 @@ fn random_packets_leave_programs_and_model_in_the_same_state() {
             .run(&prop::collection::vec(choices(), 1..60), |steps| {
                 let (pair, case, held) = &mut *cell.borrow_mut();
                 pair.reset();
-                **case += 1;
+                **case = (**case + 1) % PORTS_IN_USE;
                 for (index, step) in steps.iter().enumerate() {
                     pair.wait(Span::micros(step.wait_us));
                     let (frame, meta, direction) = step.frame(**case);
