@@ -72,27 +72,18 @@ out a   .  ack=2897 win=64240             : split win=0
 in  a   .  seq=1449 full                  : pass
 out a   .  ack=2897 win=64240 sack        : pass win=0
 
-= credit 10667: the request behind the handshake that we have begun leaves without a grant, and a bare copy waits
+= credit 10667: the request behind the handshake that we have begun leaves without a grant, and a bare copy waits; what is too large to be copied leaves with its grant
 in  b    S  mss=1460                      : pass
 out b    S. mss=1460 win=64240            : pass win=2896
 in  six  S  mss=1440                      : pass
 out six  S. mss=1440 win=64240            : pass win=2856
 in  a    S  mss=1460                      : pass
 out a    S. mss=1460 win=64240            : hold handshake
+out tag  S  mss=1460 win=64240            : pass
+in  tag  S. mss=1460                      : pass
 out qinq S  mss=1440 win=64240            : pass
 in  qinq S. mss=1440                      : pass
-out qinq P. len=1428 win=64240            : split win=0
-release 0
-
-= credit 10667: with two tags and more payload its frame is too large to be copied, and leaves as it is, with its grant
-in  b    S  mss=1460                      : pass
-out b    S. mss=1460 win=64240            : pass win=2896
-in  six  S  mss=1440                      : pass
-out six  S. mss=1440 win=64240            : pass win=2856
-in  a    S  mss=1460                      : pass
-out a    S. mss=1460 win=64240            : hold handshake
-out qinq S  mss=1440 win=64240            : pass
-in  qinq S. mss=1440                      : pass
+out tag  P. len=1445 win=64240            : split win=0
 out qinq P. len=1445 win=64240            : pass win=2856
 
 = credit 96000: beside another's window that does not fit, ACKs in the middle of a stream are left out; a push is acknowledged at once
