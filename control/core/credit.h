@@ -16,11 +16,11 @@
  *   only a share.
  * - Turns: an ACK that gets no grant leaves all the same without moving the edge, and a bare copy of it waits for the grant
  *   (DECIDE_SPLIT): what has arrived is acknowledged, so no timer of the sender runs, however long the turn takes. The copy leaves
- *   with the flow's latest acknowledgement number and timestamp; it is the window update that lets the sender go on. Requests are
- *   held for longer, and then do the same.
+ *   with the flow's latest acknowledgement number and timestamp; it is the window update that lets the sender go on. Over a long path it
+ *   waits while the sender still may go on, for later ACKs may be a round trip away. Requests are held for longer, and then do the same.
  * - Requests: among many a request of any size gets the least grant, and so does a copy that had waited when it left; the share
  *   follows with the first data. How long a server thinks before it answers then binds little of the budget. Over a long path it gets
- *   the share at once: each further grant takes a round trip.
+ *   the share at once, each further grant takes a round trip; a new connection's gets what slow start sends, ACK by ACK.
  *   Side by side it waits for room for all that its sender will send at once, nearby if that nearly fits: with less, the rest would take
  *   another round trip.
  * - ACK thinning: a lowered window is spent in small pieces, and every piece costs both hosts, and whatever lies between, an ACK
@@ -331,6 +331,9 @@ INLINE __u32 grant(WITH_CORE const struct flow *flow, const struct outgoing *out
 	if (may_have_ended || among_many || (out->class == CLASS_HANDSHAKE && !out->data))
 		return least(CORE flow, out);
 	wanted = lacking(CORE flow, out->ack);
+	/* Slow start sends no more, and what is granted beyond keeps others waiting. */
+	if (starts_slowly(CORE flow))
+		wanted = min_u64(wanted, slow_start(CORE flow));
 	waits = asks && requests_wait(CORE_ALONE) && (pipe > 0 || nearly_fits(CORE flow, wanted));
 	/* The end of a response is granted at once over a long path, where each further grant takes a round trip. */
 	if (pipe == 0 || flow_wire(flow, min_u64(wanted, threshold)) > threshold / TURNS)
@@ -339,7 +342,7 @@ INLINE __u32 grant(WITH_CORE const struct flow *flow, const struct outgoing *out
 		return edge_at(out, wanted);
 	/* What asks waits for all that its sender will send at once: with less the rest would take another round trip. */
 	if (waits)
-		at_once = get32(&flow->last_response) > 0 ? wanted : (__u64)SETTINGS->initial_window * get32(&flow->mss);
+		at_once = get32(&flow->last_response) > 0 ? wanted : initial_window(CORE flow);
 	return edge_at(out, min_u64(wanted, max_u64(at_once, affordable(CORE flow, out))));
 }
 

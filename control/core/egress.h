@@ -233,6 +233,13 @@ INLINE bool leaves_without_grant(WITH_CORE const struct flow *flow, const struct
 	return out->class == CLASS_ACK || ((opens || asks) && remaining(flow, out->ack) == 0);
 }
 
+/* Whether a response with an end in sight comes over a long path: its next ACK may be a round trip away, and the burst that a late grant
+ * brings is none that a stream would go on with. */
+INLINE bool ends_far_away(WITH_CORE const struct flow *flow)
+{
+	return pipe_of(CORE flow) > 0 && get64(&flow->size) < expected(CORE flow);
+}
+
 /* Nobody grants anything: every window is TCP's own again. */
 INLINE void leave_to_tcp(WITH_CORE struct flow *flow, const struct outgoing *out)
 {
@@ -332,7 +339,7 @@ SUBPROGRAM int account_egress(WITH_CORE struct flow *flow, const struct segment 
 	if (!pass && governs(CORE flow) && leaves_without_grant(CORE flow, segment, out)) {
 		bool queued = get32(&flow->held) > 0;
 
-		split = !queued && !can_go_on(flow, out->ack);
+		split = !queued && (!can_go_on(flow, out->ack) || ends_far_away(CORE flow));
 		pass = !queued || only_a_copy_waits(flow);
 		if (pass)
 			without_grant(CORE flow, out, &trigger);

@@ -249,10 +249,22 @@ INLINE bool concurrent(CORE_ONLY)
 	return get64(&GATE->active) * QUANTUM <= get64(&GATE->threshold);
 }
 
+/* What a sender begins with, payload bytes (RFC 6928). */
+INLINE __u64 initial_window(WITH_CORE const struct flow *flow)
+{
+	return (__u64)SETTINGS->initial_window * get32(&flow->mss);
+}
+
+/* What initial windows of as many flows as were active at once of late are together, wire bytes. */
+INLINE __u64 initial_windows(WITH_CORE const struct flow *flow)
+{
+	return get64(&GATE->peak_active) * flow_wire(flow, initial_window(CORE flow));
+}
+
 /* Whether initial windows of all flows at once are more than the budget. Fewer senders hurt nobody by beginning together. */
 INLINE bool may_burst(WITH_CORE const struct flow *flow)
 {
-	return get64(&GATE->peak_active) * flow_wire(flow, (__u64)SETTINGS->initial_window * get32(&flow->mss)) > get64(&GATE->threshold);
+	return initial_windows(CORE flow) > get64(&GATE->threshold);
 }
 
 /* What of `wire` bytes has not kept the pace before. What is left of a window in the middle of a response, and is too little for a segment,
@@ -284,7 +296,7 @@ SUBPROGRAM __u64 largest_flight(WITH_CORE const struct flow *flow, __u64 wire)
 
 	if (!flow)
 		return wire;
-	flight = flow_wire(flow, (__u64)SETTINGS->initial_window * get32(&flow->mss));
+	flight = flow_wire(flow, initial_window(CORE flow));
 ROLLED
 	for (int i = 0; i < 8 && wire > flight; i++) {
 		wire -= flight;
@@ -312,14 +324,39 @@ INLINE __u64 likely_burst(WITH_CORE const struct flow *flow, const struct outgoi
 	return on_link(flow, wire);
 }
 
+/* Whether a sender's slow start is followed: a new connection's, over a long path, as far as responses usually go, among many whose initial
+ * windows have room in path and port together. */
+INLINE bool starts_slowly(WITH_CORE const struct flow *flow)
+{
+	bool begins = get32(&flow->last_response) == 0 && get64(&flow->size) < get64(&GATE->usual_response);
+	__u64 pipe = pipe_of(CORE flow);
+
+	return begins && pipe > 0 && !are_few(CORE_ALONE) && initial_windows(CORE flow) <= pipe + get64(&GATE->threshold);
+}
+
+/* What such a sender has on its way at most, payload bytes: the initial window, and what has been acknowledged (RFC 5681 section 3.1). */
+INLINE __u64 slow_start(WITH_CORE const struct flow *flow)
+{
+	return initial_window(CORE flow) + get64(&flow->size);
+}
+
+/* Whether windows that double side by side overflow the port: half of what they bring stands in its queue. */
+INLINE bool double_too_fast(WITH_CORE const struct flow *flow)
+{
+	return starts_slowly(CORE flow) && get64(&GATE->peak_active) * flow_wire(flow, slow_start(CORE flow)) > get64(&GATE->threshold);
+}
+
 /* Whether what sets `wire` bytes in motion must keep the pace: on a long path what asks, and among many a grant of more than
- * twice what it acknowledges. Slow start grows no faster (RFC 5681 section 3.1), and what has arrived clocks it. */
+ * twice what it acknowledges. Slow start grows no faster (RFC 5681 section 3.1), and what has arrived clocks it; where that is too fast, one
+ * of half as much again. */
 INLINE bool paced(WITH_CORE const struct flow *flow, const struct outgoing *out, __u64 wire)
 {
 	bool asks = out->class == CLASS_REQUEST || out->class == CLASS_HANDSHAKE;
 	__u64 acked = flow_wire(flow, ahead_of(out->ack, get32(&flow->released_ack)));
 
-	return pipe_of(CORE flow) > 0 && (asks || (wire > 2 * acked && may_burst(CORE flow)));
+	if (pipe_of(CORE flow) == 0)
+		return false;
+	return asks || (wire > 2 * acked && may_burst(CORE flow)) || (2 * wire > 3 * acked && double_too_fast(CORE flow));
 }
 
 /* What has been set in motion over long paths, faster than the link carries it. */

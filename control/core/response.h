@@ -76,7 +76,7 @@ INLINE void wake_trigger(WITH_CORE const struct flow *flow, const struct outgoin
 	__u32 window, response;
 
 	if (out->class == CLASS_HANDSHAKE) {
-		trigger->wire = flow_wire(flow, (__u64)SETTINGS->initial_window * get32(&flow->mss));
+		trigger->wire = flow_wire(flow, initial_window(CORE flow));
 	} else if (out->class == CLASS_REQUEST) {
 		response = get32(&flow->last_response);
 		window = min_u64(get32(&flow->window), advertised(flow, out, trigger));

@@ -176,3 +176,54 @@ fn no_path_counts_as_shorter_than_the_least_handshake_of_late() {
 fn a_connection_whose_path_nobody_knows_does_not_wait_for_what_is_far_away() {
     assert!(admits_beside_long_paths(0, None));
 }
+
+/// A new connection over a path of 2 ms has been granted a request, when so many flows were active of late; responses take 180 segments.
+fn begins_among(flows: u64) -> Host {
+    let mut host = guard();
+    host.reach(0, Span::millis(2));
+    let gate = host.shim.gate();
+    gate.peak_active.set(flows);
+    gate.looked_back.set(host.now.0);
+    gate.usual_response.set(u64::from(180 * MSS));
+    gate.ahead.set(0);
+    host.send(0, Segment { window: u16::MAX, ..request(1) });
+    host
+}
+
+/// So many segments of the response come a round trip later, when so much has been set in motion, and are acknowledged at once.
+fn come(host: &mut Host, segments: u32, ahead: u64) {
+    host.wait(Span::millis(2));
+    host.shim.gate().ahead.set(ahead);
+    host.shim.gate().ahead_since.set(host.now.0);
+    (0..segments).for_each(|segment| host.data(0, 1 + segment * MSS, MSS));
+    host.send(0, Segment { window: u16::MAX, ..pure_ack(1 + segments * MSS) });
+}
+
+/// Up to which segment the sender may go.
+fn edge(host: &Host) -> u32 {
+    (host.shim.state.flows[0].edge.get() - 1) / MSS
+}
+
+#[test]
+fn a_new_connection_among_many_is_granted_what_slow_start_sends() {
+    let mut host = begins_among(12);
+    assert_eq!(edge(&host), 10, "the initial window");
+    come(&mut host, 4, 0);
+    assert_eq!(edge(&host), 4 + 10 + 4, "and what has been acknowledged");
+    assert!(edge(&begins_among(2)) > 10, "among few nobody waits");
+    assert!(edge(&begins_among(64)) < 10, "what 64 begin with overflows the port: each has a share");
+}
+
+#[test]
+fn windows_that_double_too_fast_keep_the_pace() {
+    // What twelve have on their way is more than the port holds, and half of it would stand there.
+    for (ahead, at_once) in [(0, 18), (96_000, 10)] {
+        let mut host = begins_among(12);
+        come(&mut host, 4, ahead);
+        assert_eq!(edge(&host), at_once, "{ahead} bytes ahead of the link");
+        // The sender still may send six segments, and need not wait for the next ACK.
+        host.wait(Span::millis(1));
+        assert_eq!(edge(&host), 18, "the link has carried what was too much");
+        host.check_ledger();
+    }
+}
