@@ -1,5 +1,6 @@
 //! What comes beside data and with it: bare ACKs, SYN-ACKs, and what is between frames on the link.
 
+use super::super::state::flag;
 use super::paths::guard;
 use super::*;
 
@@ -179,8 +180,14 @@ fn a_connection_whose_path_nobody_knows_does_not_wait_for_what_is_far_away() {
 
 /// A new connection over a path of 2 ms has been granted a request, when so many flows were active of late; responses take 180 segments.
 fn begins_among(flows: u64) -> Host {
+    begins_with(flows, 0)
+}
+
+/// The same with these flags of [`flag`].
+fn begins_with(flows: u64, flags: u32) -> Host {
     let mut host = guard();
     host.reach(0, Span::millis(2));
+    host.shim.state.flows[0].flags.raise(flags);
     let gate = host.shim.gate();
     gate.peak_active.set(flows);
     gate.looked_back.set(host.now.0);
@@ -212,6 +219,7 @@ fn a_new_connection_among_many_is_granted_what_slow_start_sends() {
     assert_eq!(edge(&host), 4 + 10 + 4, "and what has been acknowledged");
     assert!(edge(&begins_among(2)) > 10, "among few nobody waits");
     assert!(edge(&begins_among(64)) < 10, "what 64 begin with overflows the port: each has a share");
+    assert!(edge(&begins_with(12, flag::ECN)) > 10, "marks end slow starts that meet: all of a share keeps the pace");
 }
 
 #[test]
