@@ -216,3 +216,38 @@ workload.connections = "persistent"
     assert!(seen.rounds > 150, "{seen:?}");
     assert_eq!(seen.drops, 0);
 }
+
+/// 64 KB from each of so many at 10 Gb/s.
+fn ten_gigabit(scheme: &str, connections: &str, senders: u32, rtt: &str, buffer: &str) -> f64 {
+    let settings = format!(
+        r#"
+senders = {senders}
+time_limit = "1500ms"
+warm_up = "1200ms"
+network = {{ rate = "10gbit", rtt = "{rtt}" }}
+switch.buffer = "{buffer}"
+workload.volume = "64KB"
+workload.connections = "{connections}"
+{CUBIC}"#
+    );
+    linux(scheme, &settings).goodput_mbps
+}
+
+#[test]
+fn new_connections_do_not_wait_for_what_slow_start_does_not_send() {
+    // Charged for what their slow start sends later, they had 0.86, and without a copy in the middle of a response `auto` had 0.93.
+    for (senders, rtt, buffer) in [(24, "500us", "512KB"), (24, "2ms", "2MB")] {
+        let alone = ten_gigabit("none", "fresh", senders, rtt, buffer);
+        for scheme in ["credit", AUTO] {
+            let guarded = ten_gigabit(scheme, "fresh", senders, rtt, buffer);
+            assert!(guarded > 0.96 * alone, "{scheme}, {rtt}: {guarded} of {alone} Mb/s");
+        }
+    }
+}
+
+#[test]
+fn a_grant_that_is_late_over_a_long_path_does_not_wait_for_the_next_ack() {
+    // It had to, for a round trip: 0.82.
+    let [alone, guarded] = ["none", AUTO].map(|scheme| ten_gigabit(scheme, "persistent", 24, "500us", "2MB"));
+    assert!(guarded > 0.96 * alone, "{guarded} of {alone} Mb/s");
+}
