@@ -180,15 +180,15 @@ fn a_connection_whose_path_nobody_knows_does_not_wait_for_what_is_far_away() {
 
 /// A new connection over a path of 2 ms has been granted a request, when so many flows were active of late; responses take 180 segments.
 fn begins_among(flows: u64) -> Host {
-    begins_with(flows, 0)
+    begins_behind(guard(), flows, 0)
 }
 
-/// The same with these flags of [`flag`].
-fn begins_with(flows: u64, flags: u32) -> Host {
-    let mut host = guard();
+/// The same behind this guard, with these flags of [`flag`].
+fn begins_behind(mut host: Host, flows: u64, flags: u32) -> Host {
     host.reach(0, Span::millis(2));
     host.shim.state.flows[0].flags.raise(flags);
     let gate = host.shim.gate();
+    gate.threshold.set(67_500);
     gate.peak_active.set(flows);
     gate.looked_back.set(host.now.0);
     gate.usual_response.set(u64::from(180 * MSS));
@@ -219,7 +219,17 @@ fn a_new_connection_among_many_is_granted_what_slow_start_sends() {
     assert_eq!(edge(&host), 4 + 10 + 4, "and what has been acknowledged");
     assert!(edge(&begins_among(2)) > 10, "among few nobody waits");
     assert!(edge(&begins_among(64)) < 10, "what 64 begin with overflows the port: each has a share");
-    assert!(edge(&begins_with(12, flag::ECN)) > 10, "marks end slow starts that meet: all of a share keeps the pace");
+    let auto = || Host::new(Config { auto: true, rate_mbps: 1_000, ..Config::credit(96_000) });
+    assert_eq!(
+        edge(&begins_behind(auto(), 30, 0)),
+        10,
+        "a buffer that nobody told may be larger than what has been tried"
+    );
+    assert!(edge(&begins_among(30)) < 10 && edge(&begins_behind(auto(), 64, 0)) < 10);
+    assert!(
+        edge(&begins_behind(guard(), 12, flag::ECN)) > 10,
+        "marks end slow starts that meet: all of a share keeps the pace"
+    );
 }
 
 #[test]
