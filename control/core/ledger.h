@@ -329,11 +329,13 @@ INLINE __u64 likely_burst(WITH_CORE const struct flow *flow, const struct outgoi
  * section 6.1.2). */
 INLINE bool starts_slowly(WITH_CORE const struct flow *flow)
 {
-	bool begins = get32(&flow->last_response) == 0 && get64(&flow->size) < get64(&GATE->usual_response);
-	__u64 pipe = pipe_of(CORE flow), room = pipe + get64(&GATE->threshold);
+	__u64 pipe, room;
 
-	return begins && !any_flag(flow, FLOW_ECN) && pipe > 0 && !are_few(CORE_ALONE) &&
-	       initial_windows(CORE flow) <= (SETTINGS->search ? 2 * room : room);
+	if (get32(&flow->last_response) > 0 || get64(&flow->size) >= get64(&GATE->usual_response) || any_flag(flow, FLOW_ECN))
+		return false;
+	pipe = pipe_of(CORE flow);
+	room = pipe + get64(&GATE->threshold);
+	return pipe > 0 && !are_few(CORE_ALONE) && initial_windows(CORE flow) <= (SETTINGS->search ? 2 * room : room);
 }
 
 /* What such a sender has on its way at most, payload bytes: the initial window, and what has been acknowledged (RFC 5681 section 3.1). */
