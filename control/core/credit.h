@@ -175,10 +175,11 @@ INLINE bool may_keep(WITH_CORE const struct flow *flow)
  * the window had no room for more: hosts push at the end of each burst. */
 INLINE bool credit_has_no_more(WITH_CORE const struct flow *flow)
 {
-	bool only_at_ends = get32(&flow->last_response) > 0 && !any_flag(flow, FLOW_PUSHES_MIDWAY);
+	__u64 last = get32(&flow->last_response), response = last > 0 ? last : get64(&GATE->usual_response);
+	bool only_at_ends = last > 0 && !any_flag(flow, FLOW_PUSHES_MIDWAY);
 
 	return any_flag(flow, ENDS) &&
-	       is_complete(CORE flow, get64(&flow->size) == expected(CORE flow) || (only_at_ends && any_flag(flow, FLOW_STOPPED)));
+	       is_complete(CORE flow, get64(&flow->size) == response || (only_at_ends && any_flag(flow, FLOW_STOPPED)));
 }
 
 /* Payload that is still to come of the response, from the acknowledgement number on, in whole segments: a sender whose response is longer
@@ -316,13 +317,27 @@ INLINE bool requests_wait(CORE_ONLY)
 	return SETTINGS->hold != HOLD_NOTHING && SETTINGS->gate_requests && !SETTINGS->leave_data;
 }
 
-INLINE __u32 grant(WITH_CORE const struct flow *flow, const struct outgoing *out)
+/* What a copy waits for where the end of a response is in sight over a long path: all that the sender can use. Of a slow start no more than a
+ * share, or a second flight: whole windows would keep others waiting. */
+INLINE __u64 in_turn(WITH_CORE const struct flow *flow, __u64 wanted)
 {
-	__u64 threshold = get64(&GATE->threshold), pipe = pipe_of(CORE flow), wanted, at_once = 0;
-	bool midway = any_flag(flow, FLOW_PUSHES_MIDWAY) && (pipe > 0 || get64(&flow->size) < expected(CORE flow));
-	bool may_have_ended = any_flag(flow, FLOW_STOPPED) && out->ack == get32(&flow->received) && !midway;
-	bool side_by_side, among_many, asks, waits;
+	if (get32(&flow->last_response) > 0)
+		return wanted;
+	return min_u64(wanted, max_u64(share(CORE flow), 2 * initial_window(CORE flow)));
+}
 
+/* How far the sender may go now. Over a long path each further grant takes a round trip: the end of a response is granted at once, and what
+ * there is no room for follows in a copy (`partial`). */
+SUBPROGRAM __u32 grant(WITH_CORE const struct flow *flow, const struct outgoing *out, struct trigger *trigger)
+{
+	__u64 threshold = get64(&GATE->threshold), pipe, wanted, at_once;
+	bool midway, may_have_ended, side_by_side, among_many, asks, waits, far_end;
+
+	if (!flow || !out || !trigger)
+		return 0;
+	pipe = pipe_of(CORE flow);
+	midway = any_flag(flow, FLOW_PUSHES_MIDWAY) && (pipe > 0 || get64(&flow->size) < expected(CORE flow));
+	may_have_ended = any_flag(flow, FLOW_STOPPED) && out->ack == get32(&flow->received) && !midway;
 	side_by_side = pipe > 0 || concurrent(CORE_ALONE);
 	asks = out->class == CLASS_REQUEST || get64(&flow->size) == 0;
 	among_many = asks && get64(&GATE->active) > TURNS && !side_by_side;
@@ -331,19 +346,23 @@ INLINE __u32 grant(WITH_CORE const struct flow *flow, const struct outgoing *out
 	if (may_have_ended || among_many || (out->class == CLASS_HANDSHAKE && !out->data))
 		return least(CORE flow, out);
 	wanted = lacking(CORE flow, out->ack);
+	far_end = pipe > 0 && wanted < ~0ull && may_begin_together(CORE flow, pipe);
 	/* Slow start sends no more, and what is granted beyond keeps others waiting. */
 	if (starts_slowly(CORE flow))
 		wanted = min_u64(wanted, slow_start(CORE flow));
 	waits = asks && requests_wait(CORE_ALONE) && (pipe > 0 || nearly_fits(CORE flow, wanted));
-	/* The end of a response is granted at once over a long path, where each further grant takes a round trip. */
 	if (pipe == 0 || flow_wire(flow, min_u64(wanted, threshold)) > threshold / TURNS)
 		wanted = min_u64(wanted, part_of(CORE flow, out, pipe, wanted));
 	if (!side_by_side)
 		return edge_at(out, wanted);
-	/* What asks waits for all that its sender will send at once: with less the rest would take another round trip. */
+	at_once = affordable(CORE flow, out);
+	/* What asks waits for all that its sender will send at once. */
 	if (waits)
-		at_once = get32(&flow->last_response) > 0 ? wanted : initial_window(CORE flow);
-	return edge_at(out, min_u64(wanted, max_u64(at_once, affordable(CORE flow, out))));
+		at_once = max_u64(at_once, get32(&flow->last_response) > 0 ? wanted : initial_window(CORE flow));
+	if (far_end && out->copy)
+		at_once = max_u64(at_once, in_turn(CORE flow, wanted));
+	trigger->partial = far_end && at_once < wanted && !are_few(CORE_ALONE);
+	return edge_at(out, min_u64(wanted, at_once));
 }
 
 /* What the sender may send up to `to`, less what it owes. Of a wide window no more counts than twice what it has been seen to use, or
@@ -406,7 +425,7 @@ INLINE void credit_trigger(WITH_CORE const struct flow *flow, const struct outgo
 	if (calm)
 		to = later(fits ? all : explored(CORE flow, out), to);
 	else if (moves)
-		to = later(grant(CORE flow, out), to);
+		to = later(grant(CORE flow, out, trigger), to);
 	price(CORE flow, out, to, trigger);
 }
 

@@ -240,6 +240,12 @@ INLINE bool ends_far_away(WITH_CORE const struct flow *flow)
 	return pipe_of(CORE flow) > 0 && get64(&flow->size) < expected(CORE flow);
 }
 
+/* Whether a copy of what leaves can be held for what there is no room for. */
+INLINE bool rest_can_wait(WITH_CORE const struct flow *flow, const struct outgoing *out)
+{
+	return out->class == CLASS_ACK && SETTINGS->hold == HOLD_ALL && get32(&flow->held) == 0 && get64(&GATE->held) < SETTINGS->max_held;
+}
+
 /* Nobody grants anything: every window is TCP's own again. */
 INLINE void leave_to_tcp(WITH_CORE struct flow *flow, const struct outgoing *out)
 {
@@ -274,7 +280,7 @@ INLINE bool told_less(WITH_CORE const struct flow *flow, struct outgoing *out)
 SUBPROGRAM int account_egress(WITH_CORE struct flow *flow, const struct segment *segment, __u64 now, struct outgoing *out)
 {
 	struct trigger trigger = {};
-	bool pass, split = false;
+	bool pass, split;
 	__u32 tsval;
 
 	if (!flow || !segment || !out)
@@ -336,6 +342,7 @@ SUBPROGRAM int account_egress(WITH_CORE struct flow *flow, const struct segment 
 		return DECIDE_DISCARD;
 	}
 	pass = may_pass(CORE flow, segment, out, &trigger, now);
+	split = pass && trigger.partial && rest_can_wait(CORE flow, out);
 	if (!pass && governs(CORE flow) && leaves_without_grant(CORE flow, segment, out)) {
 		bool queued = get32(&flow->held) > 0;
 
@@ -374,11 +381,14 @@ SUBPROGRAM int account_egress(WITH_CORE struct flow *flow, const struct segment 
 SUBPROGRAM int pass_after_all(WITH_CORE struct flow *flow, const struct outgoing *out, __u64 now)
 {
 	struct trigger trigger = {};
+	struct outgoing alone;
 
 	if (!flow || !out)
 		return 0;
 	lower_flags(flow, FLOW_COPIED);
-	trigger_of(CORE flow, out, &trigger);
+	alone = *out;
+	alone.copy = false;
+	trigger_of(CORE flow, &alone, &trigger);
 	add32(&flow->held, -1);
 	add64(&GATE->held, -1);
 	charge(CORE flow, out, &trigger, now);

@@ -136,6 +136,22 @@ INLINE __u64 flow_wire(const struct flow *flow, __u64 payload)
 	return payload + payload * get32(&flow->header) / max_u32(get32(&flow->mss), 1);
 }
 
+/* What takes more budgets is a stream, whose length tells nothing about the next response. */
+#define LONGEST_RESPONSE 4
+
+/* Payload of a response: of the flow's last one, or of whosever was last seen to be complete, unless others were much larger of late. What
+ * the largest has lost with time is added again. */
+INLINE __u64 expected(WITH_CORE const struct flow *flow)
+{
+	__u64 last = get32(&flow->last_response), usual = get64(&GATE->usual_response), largest = get64(&GATE->largest_response);
+
+	if (last > 0)
+		return last;
+	if (usual >= largest / 4 * 3 || largest > LONGEST_RESPONSE * get64(&GATE->threshold))
+		return usual;
+	return largest + largest / 32;
+}
+
 INLINE __u64 smooth(__u64 old, __u64 sample)
 {
 	return old == 0 ? sample : old - old / 8 + sample / 8;

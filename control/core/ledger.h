@@ -324,18 +324,25 @@ INLINE __u64 likely_burst(WITH_CORE const struct flow *flow, const struct outgoi
 	return on_link(flow, wire);
 }
 
+/* Whether initial windows of all have room in path and port together, or in twice that, where nobody told the buffer. */
+INLINE bool may_begin_together(WITH_CORE const struct flow *flow, __u64 pipe)
+{
+	__u64 room = pipe + get64(&GATE->threshold);
+
+	return initial_windows(CORE flow) <= (SETTINGS->search ? 2 * room : room);
+}
+
 /* Whether a sender's slow start is followed: a new connection's, over a long path, as far as responses usually go, among many whose initial
  * windows have room in path and port together, or in twice that, where nobody told the buffer. Not one that a mark ends sooner (RFC 3168
  * section 6.1.2). */
 INLINE bool starts_slowly(WITH_CORE const struct flow *flow)
 {
-	__u64 pipe, room;
+	__u64 pipe;
 
-	if (get32(&flow->last_response) > 0 || get64(&flow->size) >= get64(&GATE->usual_response) || any_flag(flow, FLOW_ECN))
+	if (get32(&flow->last_response) > 0 || get64(&flow->size) >= expected(CORE flow) || any_flag(flow, FLOW_ECN))
 		return false;
 	pipe = pipe_of(CORE flow);
-	room = pipe + get64(&GATE->threshold);
-	return pipe > 0 && !are_few(CORE_ALONE) && initial_windows(CORE flow) <= (SETTINGS->search ? 2 * room : room);
+	return pipe > 0 && !are_few(CORE_ALONE) && may_begin_together(CORE flow, pipe);
 }
 
 /* What such a sender has on its way at most, payload bytes: the initial window, and what has been acknowledged (RFC 5681 section 3.1). */

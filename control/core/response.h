@@ -9,14 +9,6 @@
 #include "interval.h"
 #include "window.h"
 
-/* Payload of a response: of the flow's last one, or of whosever was last seen to be complete. */
-INLINE __u64 expected(WITH_CORE const struct flow *flow)
-{
-	__u64 last = get32(&flow->last_response);
-
-	return last == 0 ? get64(&GATE->usual_response) : last;
-}
-
 /* Without one of these nothing has ended. */
 #define ENDS (FLOW_PUSHED | FLOW_PEER_DONE)
 

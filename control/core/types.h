@@ -511,6 +511,8 @@ struct trigger {
 	bool moves_edge;
 	/* Nothing that could be sent is a danger, or nothing can be done against it: it passes. */
 	bool calm;
+	/* There is no room for all that the sender could use at once. */
+	bool partial;
 };
 
 #endif

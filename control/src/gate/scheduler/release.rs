@@ -4,7 +4,7 @@
 use super::super::state::{Flow, Gate, State, flag};
 use super::queue::{Age, NONE, unhold};
 use super::{Scheduler, Stats};
-use crate::decision::{self, Class, Rules, Trigger, charge, edit, trigger};
+use crate::decision::{self, Class, Outgoing, Rules, Trigger, charge, edit, trigger};
 use crate::policy::{Action, FlowId};
 use crate::segment::Edit;
 use crate::seq::SeqNumber;
@@ -12,6 +12,27 @@ use crate::units::Time;
 
 /// A long turn is worth this part of the threshold.
 const TURNS: u64 = 4;
+
+/// Why a held packet leaves.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Cause {
+    /// The budget has room for it.
+    Turn,
+    /// It has waited for as long as it may.
+    Limit,
+    /// Its flow repairs losses.
+    Recovery,
+}
+
+impl Cause {
+    const fn counter(self, stats: &mut Stats) -> &mut u64 {
+        match self {
+            Self::Turn => &mut stats.released,
+            Self::Limit => &mut stats.forced,
+            Self::Recovery => &mut stats.hurried,
+        }
+    }
+}
 
 impl Scheduler {
     /// Algorithm 1, lines 10-14: releases the next ACK if the budget allows, else asks to be woken when it does.
@@ -52,7 +73,7 @@ impl Scheduler {
             }
             gate.wanted.take();
         }
-        self.release_head(rules, gate, flow, id, now, |stats| &mut stats.released);
+        self.release_head(rules, gate, flow, id, now, Cause::Turn);
         self.taken += wire;
         let next = self.flows[id.0 as usize].head;
         let goes_on = |next| match rules.long_turns {
@@ -86,7 +107,7 @@ impl Scheduler {
         if self.can_split(rules, state.gate(), flow, head) {
             self.split(rules, state.gate(), flow, head, now);
         } else {
-            self.release_head(rules, state.gate(), flow, id, now, |stats| &mut stats.forced);
+            self.release_head(rules, state.gate(), flow, id, now, Cause::Limit);
         }
         true
     }
@@ -140,7 +161,7 @@ impl Scheduler {
 
     pub(super) fn flush(&mut self, rules: &Rules, gate: &Gate, flow: &Flow, id: FlowId, now: Time) {
         while self.flows[id.0 as usize].head != NONE {
-            self.release_head(rules, gate, flow, id, now, |stats| &mut stats.hurried);
+            self.release_head(rules, gate, flow, id, now, Cause::Recovery);
         }
         self.drop_departed_ages();
     }
@@ -153,7 +174,7 @@ impl Scheduler {
         flow: &Flow,
         id: FlowId,
         now: Time,
-        counter: fn(&mut Stats) -> &mut u64,
+        cause: Cause,
     ) {
         let held = self.take_head(flow, id);
         unhold(gate, flow);
@@ -161,7 +182,7 @@ impl Scheduler {
         self.stats.longest_hold = self.stats.longest_hold.max(waited.0);
         let current = held.generation == flow.generation.get();
         if !current && !held.out.copy {
-            *counter(&mut self.stats) += 1;
+            *cause.counter(&mut self.stats) += 1;
             self.ready.push_back((Action::Release(held.packet, Edit::NONE), waited));
             return;
         }
@@ -169,13 +190,15 @@ impl Scheduler {
         // Not a copy, which has just been brought up to date: on Linux an ACK may have passed since.
         let said = !out.copy && out.is_repeated_by(flow.flags.any(flag::ECHOES));
         let overtaken = said && out.ack.before(SeqNumber(flow.released_ack.get()));
-        let trigger = trigger(rules, gate, flow, &out);
+        // A copy takes all that its flow can use in its turn, and else what there is room for.
+        let priced = Outgoing { copy: out.copy && cause == Cause::Turn, ..out };
+        let trigger = trigger(rules, gate, flow, &priced);
         let says_nothing = held.out.copy && trigger.edge() == Some(SeqNumber(flow.edge.get()));
         if !current || overtaken || says_nothing {
             self.discard(held.packet);
             return;
         }
-        *counter(&mut self.stats) += 1;
+        *cause.counter(&mut self.stats) += 1;
         match Age::of(&held) {
             Age::Ack if !flow.flags.any(flag::OVERTAKEN) => decision::note_peer_waited(rules, gate, waited),
             Age::Request if !flow.flags.any(flag::REPEATS) => decision::note_host_waited(rules, gate, waited),

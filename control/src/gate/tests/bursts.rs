@@ -191,7 +191,9 @@ fn begins_behind(mut host: Host, flows: u64, flags: u32) -> Host {
     gate.threshold.set(67_500);
     gate.peak_active.set(flows);
     gate.looked_back.set(host.now.0);
-    gate.usual_response.set(u64::from(180 * MSS));
+    if gate.usual_response.get() == 0 {
+        gate.usual_response.set(u64::from(180 * MSS));
+    }
     gate.ahead.set(0);
     host.send(0, Segment { window: u16::MAX, ..request(1) });
     host
@@ -244,4 +246,66 @@ fn windows_that_double_too_fast_keep_the_pace() {
         assert_eq!(edge(&host), 18, "the link has carried what was too much");
         host.check_ledger();
     }
+}
+
+#[test]
+fn a_short_response_of_somebody_else_does_not_tell_how_long_a_first_one_is() {
+    // Four budgets are 270 KB.
+    for (largest, granted) in [(180 * MSS, 10), (100, 2), (190 * MSS, 2)] {
+        let host = guard();
+        host.shim.gate().usual_response.set(100);
+        host.shim.gate().largest_response.set(largest.into());
+        assert_eq!(edge(&begins_behind(host, 12, 0)), granted, "the largest of late had {largest} bytes");
+    }
+}
+
+/// Ten segments of a new connection's response have come over a path of 2 ms. Of the twenty that slow start sends now there was room for eight,
+/// and flow 1 owes what is in the way of the others.
+fn granted_in_part() -> Host {
+    let mut host = begins_among(12);
+    host.reach(1, Span::millis(2));
+    host.wait(Span::millis(2));
+    (0..10).for_each(|segment| host.data(0, 1 + segment * MSS, MSS));
+    let gate = host.shim.gate();
+    gate.ahead.set(0);
+    let all = gate.threshold.get() + decision::pipe_of(&host.shim.rules, gate, &host.shim.state.flows[0]);
+    let others = all - gate.owed.get() - 8 * FRAME - 1_000;
+    let other = &host.shim.state.flows[1];
+    other.owed.add(others as u32);
+    other.last_active.set(host.now.0);
+    other.edge.set(1 + 1000 * MSS);
+    other.flags.raise(flag::ACTIVE);
+    gate.active.add(1);
+    gate.owed.add(others);
+    host.send(0, Segment { window: u16::MAX, ..pure_ack(1 + 10 * MSS) });
+    assert_eq!((edge(&host), host.shim.held()), (10 + 8, 1), "the rest follows");
+    host
+}
+
+#[test]
+fn what_there_is_no_room_for_follows_in_a_copy_that_waits_for_all_of_it() {
+    let mut host = granted_in_part();
+    for segment in 0..11 {
+        host.data(1, 1 + segment * MSS, MSS);
+        assert_eq!((edge(&host), host.shim.held()), (10 + 8, 1), "{segment}: less would be another round trip");
+    }
+    (11..13).for_each(|segment| host.data(1, 1 + segment * MSS, MSS));
+    assert_eq!((edge(&host), host.shim.held()), (10 + 20, 0));
+    host.check_ledger();
+}
+
+#[test]
+fn a_copy_that_has_waited_for_too_long_takes_what_room_there_is() {
+    let mut host = granted_in_part();
+    (0..4).for_each(|segment| host.data(1, 1 + segment * MSS, MSS));
+    for _ in 0..1_000 {
+        if host.shim.held() == 0 {
+            break;
+        }
+        assert_eq!(edge(&host), 10 + 8);
+        (0..2).for_each(|flow| host.shim.state.flows[flow].last_active.set(host.now.0));
+        host.wait(Span::millis(1));
+    }
+    assert_eq!(host.shim.held(), 0);
+    assert!((20..=24).contains(&edge(&host)), "{}", edge(&host));
 }

@@ -283,7 +283,8 @@ fn among_very_many_nobody_is_granted_two_segments_for_having_waited_too_long() {
         assert_eq!(host.shim.held(), 1);
         let (ack, class) = (SeqNumber(edge), decision::Class::Ack);
         let (ece, data, repeated, dsack) = (false, false, false, false);
-        let out = decision::Outgoing { class, ack, ece, data, repeated, dsack, copy: true, window: 1000, shift: 7 };
+        // Not in its turn: it takes what there is room for.
+        let out = decision::Outgoing { class, ack, ece, data, repeated, dsack, copy: false, window: 1000, shift: 7 };
         let forced = decision::trigger(&host.shim.rules, host.shim.gate(), &host.shim.state.flows[0], &out);
         assert_eq!(forced.edge().map(|to| (to.0 - edge) / MSS), Some(segments), "among {active}");
     }
