@@ -253,13 +253,10 @@ INLINE __u32 explored(WITH_CORE const struct flow *flow, const struct outgoing *
 /* What may be on its way of a stream, payload bytes: what all flows of late may have together, less what the others owe, and less what those
  * that are idle or wait would bring if they were asked now; or less what the others have brought in a round trip: nearby, they owe little
  * and bring much. An equal share would leave the link idle where they need little. */
-SUBPROGRAM __u64 spare(WITH_CORE const struct flow *flow)
+INLINE __u64 spare(WITH_CORE const struct flow *flow)
 {
-	__u64 peak = max_u64(get64(&GATE->peak_active), 1), all, response, idle, others, mss;
+	__u64 peak = max_u64(get64(&GATE->peak_active), 1), mss = max_u32(get32(&flow->mss), 1), all, response, idle, others;
 
-	if (!flow)
-		return 0;
-	mss = max_u32(get32(&flow->mss), 1);
 	all = together(CORE flow, peak);
 	/* What waits has not been charged. */
 	idle = saturating_sub(peak, get64(&GATE->active)) + get64(&GATE->held);
