@@ -172,7 +172,8 @@ INLINE bool may_keep(WITH_CORE const struct flow *flow)
 }
 
 /* Whether the sender has no more: it has finished, or pushed where its responses end. A PSH alone tells little (note 5), and nothing where
- * the window had no room for more: hosts push at the end of each burst. */
+ * the window had no room for more: hosts push at the end of each burst. A first response may be as short as the last that ended, whatever is
+ * expected of it. */
 INLINE bool credit_has_no_more(WITH_CORE const struct flow *flow)
 {
 	__u64 last = get32(&flow->last_response), response = last > 0 ? last : get64(&GATE->usual_response);

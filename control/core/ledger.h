@@ -332,9 +332,8 @@ INLINE bool may_begin_together(WITH_CORE const struct flow *flow, __u64 pipe)
 	return initial_windows(CORE flow) <= (SETTINGS->search ? 2 * room : room);
 }
 
-/* Whether a sender's slow start is followed: a new connection's, over a long path, as far as responses usually go, among many whose initial
- * windows have room in path and port together, or in twice that, where nobody told the buffer. Not one that a mark ends sooner (RFC 3168
- * section 6.1.2). */
+/* Whether a sender's slow start is followed: a new connection's, over a long path, as far as its response is expected to go, among many whose
+ * initial windows may begin together. Not one that a mark ends sooner (RFC 3168 section 6.1.2). */
 INLINE bool starts_slowly(WITH_CORE const struct flow *flow)
 {
 	__u64 pipe;

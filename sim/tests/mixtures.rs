@@ -259,9 +259,12 @@ fn a_grant_that_is_late_over_a_long_path_does_not_wait_for_the_next_ack() {
 
 #[test]
 fn what_there_was_no_room_for_does_not_wait_for_the_next_ack() {
-    // With what room there was for, 0.91 and for the rest another round trip.
+    // With what room there was for it had 0.92; the rest took another round trip.
     let [alone, guarded] = ["none", "credit"].map(|scheme| ten_gigabit_of(scheme, "fresh", "256KB", 24, "2ms", "2MB"));
     assert!(guarded > 0.96 * alone, "{guarded} of {alone} Mb/s");
-    let kept = ten_gigabit_of("credit", "persistent", "256KB", 24, "500us", "512KB");
-    assert!(kept > 8_300.0, "{kept} Mb/s; before 8062");
+    // Before 8062; and where copies wait for whole windows of slow starts, others wait for them: 6966.
+    for (connections, buffer, least) in [("persistent", "512KB", 8_300.0), ("fresh", "2MB", 7_300.0)] {
+        let guarded = ten_gigabit_of("credit", connections, "256KB", 24, "500us", buffer);
+        assert!(guarded > least, "{connections}: {guarded} Mb/s");
+    }
 }

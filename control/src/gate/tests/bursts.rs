@@ -259,17 +259,17 @@ fn a_short_response_of_somebody_else_does_not_tell_how_long_a_first_one_is() {
     }
 }
 
-/// Ten segments of a new connection's response have come over a path of 2 ms. Of the twenty that slow start sends now there was room for eight,
-/// and flow 1 owes what is in the way of the others.
-fn granted_in_part() -> Host {
-    let mut host = begins_among(12);
+/// So many segments of a new connection's response have come over a path of 2 ms and are acknowledged, while there is room for so many more; what
+/// is in the way of others is owed by flow 1. So many flows were active of late.
+fn acked_with_room_for(segments: u32, flows: u64, came: u32) -> Host {
+    let mut host = begins_among(flows);
     host.reach(1, Span::millis(2));
     host.wait(Span::millis(2));
-    (0..10).for_each(|segment| host.data(0, 1 + segment * MSS, MSS));
+    (0..came).for_each(|segment| host.data(0, 1 + segment * MSS, MSS));
     let gate = host.shim.gate();
     gate.ahead.set(0);
     let all = gate.threshold.get() + decision::pipe_of(&host.shim.rules, gate, &host.shim.state.flows[0]);
-    let others = all - gate.owed.get() - 8 * FRAME - 1_000;
+    let others = all - gate.owed.get() - u64::from(segments) * FRAME - 1_000;
     let other = &host.shim.state.flows[1];
     other.owed.add(others as u32);
     other.last_active.set(host.now.0);
@@ -277,14 +277,14 @@ fn granted_in_part() -> Host {
     other.flags.raise(flag::ACTIVE);
     gate.active.add(1);
     gate.owed.add(others);
-    host.send(0, Segment { window: u16::MAX, ..pure_ack(1 + 10 * MSS) });
-    assert_eq!((edge(&host), host.shim.held()), (10 + 8, 1), "the rest follows");
+    host.send(0, Segment { window: u16::MAX, ..pure_ack(1 + came * MSS) });
     host
 }
 
 #[test]
 fn what_there_is_no_room_for_follows_in_a_copy_that_waits_for_all_of_it() {
-    let mut host = granted_in_part();
+    let mut host = acked_with_room_for(8, 12, 10);
+    assert_eq!((edge(&host), host.shim.held()), (10 + 8, 1), "the rest of twenty follows");
     for segment in 0..11 {
         host.data(1, 1 + segment * MSS, MSS);
         assert_eq!((edge(&host), host.shim.held()), (10 + 8, 1), "{segment}: less would be another round trip");
@@ -295,8 +295,16 @@ fn what_there_is_no_room_for_follows_in_a_copy_that_waits_for_all_of_it() {
 }
 
 #[test]
+fn no_copy_follows_where_few_send_or_initial_windows_do_not_fit() {
+    for (flows, came) in [(2, 10), (30, 6)] {
+        let host = acked_with_room_for(2, flows, came);
+        assert_eq!(host.shim.held(), 0, "{flows} flows");
+    }
+}
+
+#[test]
 fn a_copy_that_has_waited_for_too_long_takes_what_room_there_is() {
-    let mut host = granted_in_part();
+    let mut host = acked_with_room_for(8, 12, 10);
     (0..4).for_each(|segment| host.data(1, 1 + segment * MSS, MSS));
     for _ in 0..1_000 {
         if host.shim.held() == 0 {
