@@ -28,7 +28,7 @@ fn refused(output: &Output, what: &str) {
 
 #[test]
 fn what_makes_no_sense_is_refused_with_the_reason() {
-    let cases: [(&[&str], &str); 14] = [
+    let cases: [(&[&str], &str); 15] = [
         (&["--dev", "no-such-dev0", "--buffer", "96KB"], "no network interface `no-such-dev0`"),
         (&["--dev", "lo", "--buffer", "96KB"], "loopback"),
         (&["--dev", "lo", "--buffer", "1000"], "two full frames"),
@@ -40,6 +40,7 @@ fn what_makes_no_sense_is_refused_with_the_reason() {
         (&["--dev", "lo", "--guard", "ictcp"], "give --rate"),
         (&["--dev", "lo", "--guard", "pac-letter"], "give --buffer"),
         (&["--dev", "lo", "--guard", "shaper", "--hold", "ring"], "--hold is for pac and credit"),
+        (&["--dev", "lo", "--guard", "shaper", "--follow", "always"], "--follow is for pac and credit"),
         (&["--dev", "lo", "--guard", "shaper", "--set", "shaper.rate=0"], "at least 1 packet per second"),
         (&["--dev", "lo", "--guard", "shaper", "--set", "ictcp.idle=1s"], "the parameters shaper.KEY only"),
         (&["--dev", "lo", "--guard", "credit", "--rtt", "1ms"], "for guards in user space"),

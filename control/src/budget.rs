@@ -227,8 +227,7 @@ impl Budget {
     }
 
     /// Whether the search has not begun, for it waits for the first losses: until then nobody's window is of interest.
-    #[must_use]
-    pub fn awaits_loss(&self, config: &Config) -> bool {
+    fn awaits_loss(&self, config: &Config) -> bool {
         Self::waits_for_loss(config) && self.phase == Phase::New
     }
 

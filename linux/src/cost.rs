@@ -2,7 +2,7 @@
 //! (`BPF_ENABLE_STATS`). No device, no network, nothing held: the gate is open, and the frames are those of connections in
 //! mid-stream, or of short ones from SYN to FIN.
 
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd};
 
 use ackgate_control::flow::FlowKey;
 use ackgate_control::gate::{Config, State};
@@ -12,7 +12,6 @@ use ackgate_control::units::Span;
 use ackgate_control::wire::{Direction, emit};
 
 use crate::datapath::{Datapath, Take};
-use crate::dormancy::{AWAKE, DORMANT};
 use crate::error::Error;
 use crate::sys;
 
@@ -101,11 +100,29 @@ struct Bench {
     datapath: Datapath,
 }
 
+fn run(program: BorrowedFd<'_>, frame: &[u8]) -> Result<(), Error> {
+    sys::test_run(program, frame, 0, 0).map_err(|error| Error::from_io("run a BPF program over a frame", error))?;
+    Ok(())
+}
+
+/// Runs and nanoseconds of a program so far.
+fn spent(program: BorrowedFd<'_>) -> Result<(u64, u64), Error> {
+    sys::run_time(program).map_err(|error| Error::from_io("read a BPF program's run time", error))
+}
+
+/// What the timing itself takes: that of a program which does nothing.
+fn timing() -> Result<f64, Error> {
+    let program = sys::smallest_program().map_err(|error| Error::from_io("load a BPF program", error))?;
+    let before = spent(program.as_fd())?;
+    for _ in 0..BLANKS {
+        run(program.as_fd(), &[0; 64])?;
+    }
+    Ok(mean(before, spent(program.as_fd())?))
+}
+
 impl Bench {
     fn run(&self, direction: Direction, frame: &[u8]) -> Result<(), Error> {
-        let program = self.program(direction);
-        sys::test_run(program, frame, 0, 0).map_err(|error| Error::from_io("run a BPF program over a frame", error))?;
-        Ok(())
+        run(self.program(direction), frame)
     }
 
     fn program(&self, direction: Direction) -> BorrowedFd<'_> {
@@ -117,7 +134,7 @@ impl Bench {
 
     /// Runs and nanoseconds of a program so far.
     fn spent(&self, direction: Direction) -> Result<(u64, u64), Error> {
-        sys::run_time(self.program(direction)).map_err(|error| Error::from_io("read a BPF program's run time", error))
+        spent(self.program(direction))
     }
 
     fn exchange(&self, on: &mut Connection, direction: Direction, flags: Flags, payload: u32) -> Result<(), Error> {
@@ -158,15 +175,7 @@ pub fn measure(config: &Config, traffic: Traffic, packets: u32) -> Result<Cost, 
     // The daemon lives, as far as the programs can tell, for as long as this takes.
     shared.gate().heartbeat.set((sys::now() + Span::secs(3600)).0);
 
-    // A dormant guard looks at nothing that arrives.
-    let dormant = &shared.books().dormant;
-    dormant.set(DORMANT);
-    let before = bench.spent(Direction::Ingress)?;
-    for _ in 0..BLANKS {
-        bench.run(Direction::Ingress, &[0; 64])?;
-    }
-    let timing = mean(before, bench.spent(Direction::Ingress)?);
-    dormant.set(AWAKE);
+    let timing = timing()?;
 
     let (Traffic::Streams(count) | Traffic::Short(count)) = traffic;
     let mut connections: Vec<Connection> = (0..count).map(Connection::new).collect();

@@ -1,32 +1,49 @@
-//! A guard that knows neither the port's buffer nor its rate touches nothing until it has seen an overflow (`control/src/budget.rs`).
-//! Until then it need not know the connections either: it is *dormant*, and the programs look at outgoing ACKs only, for holes that
-//! they report (SACK, RFC 2018). Some holes wake it, in the programs, at once. If they were an overflow, the search for a budget begins
-//! and the guard stays awake; else it is dormant again after a while.
+//! A guard that is to cost nothing where there is no incast need not be on the device until segments are lost: it is *dormant*, and its
+//! programs are taken off. The kernel counts what its sockets get out of order ([`crate::netstat`]); some of that within a second is what
+//! wakes it. It is dormant again after a while: soon where nothing had to be held, and long after it was last needed where something had.
+//! The first burst after that is what waking costs.
 //!
-//! What was remembered of connections is wrong as soon as nobody looks: before the guard is dormant again every window is TCP's own,
-//! and every entry of the flow table is given back. When it wakes, all connections are older than it ([`crate::older`]): where others
+//! What was remembered of connections is wrong as soon as nobody looks: when the programs have been taken off every window is made TCP's
+//! own, and every entry of the flow table is given back. When it wakes, all connections are older than it ([`crate::older`]): where others
 //! than this host may be behind the device, the kernel could not tell their window scales, and the guard is never dormant.
+
+use std::mem;
 
 use ackgate_control::units::{Span, Time};
 
-use crate::shared::Books;
+/// From when on a guard follows connections.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Follow {
+    /// From the start: the first burst is guarded, and each segment costs some processor time.
+    #[default]
+    Always,
+    /// Once segments are lost, until it was not needed for ten minutes.
+    AfterLoss,
+}
 
-/// `enum dormancy` of `intf.h`.
-pub(crate) const AWAKE: u64 = 0;
-pub(crate) const DORMANT: u64 = 1;
-const LEAVING: u64 = 2;
-
-/// How long it stays awake for holes that were no overflow.
+/// So many segments out of order, within so long, wake it.
+const WAKING: u64 = 8;
+const WITHIN: Span = Span::secs(1);
+/// Time between two looks at them: half of the usual minimum RTO, so that what is sent again is guarded.
+const LISTEN: Span = Span::millis(100);
+/// How long it stays awake for them if nothing is held and nothing overflows.
 const VIGIL: Span = Span::secs(10);
+/// How long it stays awake after it was last needed.
+const MEMORY: Span = Span::secs(600);
+/// So many segments that are lost between two sweeps are an overflow, as for the search for a budget.
+const OVERFLOW: u64 = 8;
 /// Sweeps from the last packet that was looked at until every entry is given back: one forgets, one gives back.
 const SWEEPS: u32 = 2;
 
 /// What it does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// It guards, and will for as long as the search for a budget goes on.
+    /// It follows connections in any case.
     Guards,
-    Dormant,
+    /// Nobody looks. What had come out of order at some time of the last second; nothing at first.
+    Dormant {
+        counted: Option<(u64, Time)>,
+    },
     Awake {
         until: Time,
     },
@@ -36,22 +53,41 @@ enum Phase {
     },
 }
 
+const DORMANT: Phase = Phase::Dormant { counted: None };
+
 #[derive(Debug)]
 pub(crate) struct Dormancy {
     phase: Phase,
+    /// When it last looked.
+    before: Needs,
+    /// When it is to be told next what came out of order.
+    next: Time,
+}
+
+/// What speaks for the guard: how much of it there has been.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Needs {
+    /// Packets that were held and have left.
+    pub(crate) held: u64,
+    /// Segments that were lost.
+    pub(crate) lost: u64,
+}
+
+impl Needs {
+    const fn are_more_than(self, before: Self) -> bool {
+        self.held > before.held || self.lost >= before.lost + OVERFLOW
+    }
 }
 
 impl Dormancy {
-    /// At the start of a guard. `rests`: whether its search for a budget waits for losses, and all connections are this host's.
-    pub(crate) fn new(rests: bool, books: &Books) -> Self {
-        let (phase, word) = if rests { (Phase::Dormant, DORMANT) } else { (Phase::Guards, AWAKE) };
-        books.dormant.set(word);
-        Self { phase }
+    /// At the start of a guard. `rests`: whether it is to follow connections after losses only, and all connections are this host's.
+    pub(crate) fn new(rests: bool) -> Self {
+        Self { phase: if rests { DORMANT } else { Phase::Guards }, before: Needs::default(), next: Time::ZERO }
     }
 
-    /// Whether the programs look at ACKs only.
+    /// Whether the programs are to be off the device.
     pub(crate) const fn is_dormant(&self) -> bool {
-        matches!(self.phase, Phase::Dormant | Phase::Leaving { .. })
+        matches!(self.phase, Phase::Dormant { .. } | Phase::Leaving { .. })
     }
 
     /// Whether the next sweep forgets every connection.
@@ -59,160 +95,143 @@ impl Dormancy {
         matches!(self.phase, Phase::Leaving { .. })
     }
 
-    /// To be called before each sweep; `rests` as before, `holds`: whether anything is held. True when the windows of all connections
-    /// are to be TCP's own now.
-    pub(crate) fn look(&mut self, rests: bool, holds: bool, books: &Books, now: Time) -> bool {
+    /// Whether it wants to be told what has come out of order.
+    pub(crate) fn listens(&self, now: Time) -> bool {
+        matches!(self.phase, Phase::Dormant { .. }) && now >= self.next
+    }
+
+    /// Tells the segments that have come out of order so far: they may wake it.
+    pub(crate) fn listen(&mut self, out_of_order: u64, now: Time) {
+        self.next = now + LISTEN;
+        let Phase::Dormant { counted } = &mut self.phase else { return };
+        match *counted {
+            Some((before, _)) if out_of_order >= before + WAKING => {
+                tracing::info!("segments are lost: connections are followed");
+                self.phase = Phase::Awake { until: now + VIGIL };
+            }
+            Some((_, since)) if now < since + WITHIN => {}
+            _ => *counted = Some((out_of_order, now)),
+        }
+    }
+
+    /// To be called before each sweep; `rests` as before, `holds`: whether anything is held.
+    pub(crate) fn look(&mut self, rests: bool, holds: bool, needs: Needs, now: Time) {
+        let needed = needs.are_more_than(mem::replace(&mut self.before, needs));
         self.phase = match self.phase {
-            // What was forgotten before this sweep is given back by it.
-            Phase::Leaving { sweeps: SWEEPS } if rests => {
-                books.holes.set(0);
-                books.dormant.set(DORMANT);
-                Phase::Dormant
-            }
             Phase::Leaving { sweeps } if sweeps < SWEEPS => Phase::Leaving { sweeps: sweeps + 1 },
-            _ if !rests => {
-                books.dormant.set(AWAKE);
-                Phase::Guards
-            }
-            Phase::Dormant if books.dormant.get() == AWAKE => {
-                tracing::info!("ACKs report lost segments: connections are looked at");
-                Phase::Awake { until: now + VIGIL }
-            }
-            Phase::Dormant => {
-                books.holes.set(0);
-                Phase::Dormant
-            }
+            _ if !rests => Phase::Guards,
+            // What was forgotten before this sweep is given back by it.
+            Phase::Leaving { .. } => DORMANT,
             Phase::Guards => Phase::Awake { until: now + VIGIL },
-            Phase::Awake { until } if now >= until && !holds => {
-                books.dormant.set(LEAVING);
-                self.phase = Phase::Leaving { sweeps: 0 };
-                return true;
-            }
+            Phase::Awake { until } if needed => Phase::Awake { until: until.max(now + MEMORY) },
+            Phase::Awake { until } if now >= until && !holds => Phase::Leaving { sweeps: 0 },
             other => other,
         };
-        false
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::net::Ipv4Addr;
-
-    use ackgate_control::flow::FlowKey;
-    use ackgate_control::gate::{Config, State};
-    use ackgate_control::segment::{Flags, Segment};
-    use ackgate_control::seq::SeqNumber;
-    use ackgate_control::wire::{Direction, emit};
-
     use super::*;
-    use crate::datapath::{Datapath, Take};
-    use crate::error::Error;
-    use crate::sys;
 
     /// Seconds after the start, as `look` goes.
     struct Run {
         dormancy: Dormancy,
-        books: Books,
         now: Time,
+        needs: Needs,
+        out_of_order: u64,
     }
+
+    /// Whether it is dormant, and forgets.
+    const AWAKE: (bool, bool) = (false, false);
+    const RESTS: (bool, bool) = (true, false);
+    const LEAVES: (bool, bool) = (true, true);
 
     impl Run {
-        fn new(waits: bool) -> Self {
-            let books = Books::default();
-            Self { dormancy: Dormancy::new(waits, &books), books, now: Time::ZERO }
+        fn new(rests: bool) -> Self {
+            Self { dormancy: Dormancy::new(rests), now: Time::ZERO, needs: Needs::default(), out_of_order: 1000 }
         }
 
-        fn second(&mut self, waits: bool, holds: bool) -> (u64, bool) {
+        fn second(&mut self, rests: bool, holds: bool) -> (bool, bool) {
+            self.dormancy.listen(self.out_of_order, self.now);
             self.now += Span::secs(1);
-            let hands_back = self.dormancy.look(waits, holds, &self.books, self.now);
-            (self.books.dormant.get(), hands_back)
+            self.dormancy.look(rests, holds, self.needs, self.now);
+            (self.dormancy.is_dormant(), self.dormancy.forgets())
         }
 
-        /// As the programs do.
-        fn wake(&self) {
-            self.books.dormant.set(AWAKE);
+        /// One that has just been woken.
+        fn awake() -> Self {
+            let mut run = Self::new(true);
+            assert!((0..100).all(|_| run.second(true, false) == RESTS));
+            run.out_of_order += WAKING;
+            assert_eq!(run.second(true, false), AWAKE);
+            run
         }
     }
 
     #[test]
-    fn a_guard_whose_search_does_not_wait_is_never_dormant() {
+    fn a_guard_that_always_follows_connections_is_never_dormant() {
         let mut run = Run::new(false);
-        assert!((0..100).all(|_| run.second(false, false) == (AWAKE, false)));
+        assert!((0..100).all(|_| run.second(false, false) == AWAKE));
     }
 
     #[test]
-    fn an_overflow_ends_it_for_good() {
+    fn what_comes_out_of_order_wakes_it_if_it_is_much_within_a_second() {
         let mut run = Run::new(true);
-        assert!((0..100).all(|_| run.second(true, false) == (DORMANT, false)));
-        run.wake();
-        assert_eq!(run.second(true, false), (AWAKE, false));
-        assert!((0..100).all(|_| run.second(false, false) == (AWAKE, false)));
+        for _ in 0..100 {
+            assert_eq!(run.second(true, false), RESTS);
+            run.out_of_order += WAKING - 1;
+        }
+        assert_eq!(run.second(true, false), RESTS);
+        run.dormancy.listen(run.out_of_order, run.now);
+        for part in 0..WAKING {
+            assert!(run.dormancy.is_dormant(), "{part} of {WAKING}");
+            run.out_of_order += 1;
+            run.now += LISTEN;
+            assert!(run.dormancy.listens(run.now));
+            run.dormancy.listen(run.out_of_order, run.now);
+            assert!(!run.dormancy.listens(run.now));
+        }
+        assert!(!run.dormancy.is_dormant());
     }
 
     #[test]
-    fn holes_that_were_no_overflow_end_it_for_a_while_and_nothing_is_remembered() {
-        let mut run = Run::new(true);
-        run.wake();
-        assert!((0..10).all(|_| run.second(true, false) == (AWAKE, false)));
-        assert_eq!(run.second(true, true), (AWAKE, false), "not while anything is held");
-        assert_eq!(run.second(true, false), (LEAVING, true));
+    fn it_ends_for_ten_minutes_after_something_was_last_held_or_overflowed() {
+        for need in [Needs { held: 1, lost: 0 }, Needs { held: 0, lost: OVERFLOW }] {
+            let mut run = Run::awake();
+            for _ in 0..100 {
+                run.needs = Needs { held: run.needs.held + need.held, lost: run.needs.lost + need.lost };
+                assert_eq!(run.second(true, false), AWAKE);
+            }
+            assert!((0..599).all(|_| run.second(true, false) == AWAKE));
+            assert_eq!(run.second(true, false), LEAVES);
+        }
+    }
+
+    #[test]
+    fn losses_while_nothing_is_held_end_it_for_a_while_and_nothing_is_remembered() {
+        let mut run = Run::awake();
+        for _ in 0..8 {
+            run.needs.lost += OVERFLOW - 1;
+            assert_eq!(run.second(true, false), AWAKE);
+        }
+        assert_eq!(run.second(true, true), AWAKE, "not while anything is held");
+        assert_eq!(run.second(true, true), AWAKE);
+        assert_eq!(run.second(true, false), LEAVES);
+        run.out_of_order += 100 * WAKING;
         for _ in 0..SWEEPS {
-            assert!(run.dormancy.forgets() && run.dormancy.is_dormant());
-            assert_eq!(run.second(true, false), (LEAVING, false));
+            assert_eq!(run.second(true, false), LEAVES, "not before everything is forgotten");
         }
-        assert_eq!(run.second(true, false), (DORMANT, false));
-        assert!(!run.dormancy.forgets());
+        assert!((0..100).all(|_| run.second(true, false) == RESTS), "what came before does not count");
     }
 
     #[test]
-    fn holes_are_counted_by_the_second() {
+    fn settings_that_end_it_wait_for_the_entries_to_be_given_back() {
         let mut run = Run::new(true);
-        run.books.holes.set(7);
-        run.second(true, false);
-        assert_eq!(run.books.holes.get(), 0);
-    }
-
-    #[test]
-    fn settings_that_end_the_wait_wait_for_the_entries_to_be_given_back() {
-        let mut run = Run::new(true);
-        assert_eq!(run.second(false, false), (AWAKE, false));
-        assert_eq!(run.second(true, false), (AWAKE, false), "and others begin it again");
-        let leaves = (0..20).find(|_| run.second(true, false).1);
-        assert!(leaves.is_some());
-        let words: Vec<_> = (0..=SWEEPS).map(|_| run.second(false, false).0).collect();
-        assert_eq!(words, [LEAVING, LEAVING, AWAKE]);
-    }
-
-    #[test]
-    fn the_programs_look_at_nothing_but_acks_and_wake_when_those_report_holes() {
-        let datapath = match Datapath::load(&Config::credit(96 << 10), Take::Vanish, false) {
-            Ok(datapath) => datapath,
-            Err(error @ (Error::NotPermitted(_) | Error::Unsupported { .. })) => return eprintln!("skipped: {error}"),
-            Err(error) => panic!("{error}"),
-        };
-        let shared = datapath.shared();
-        let plain = Segment { ack: SeqNumber(1), flags: Flags::ACK, frames: 1, ..Segment::default() };
-        // What is read at a glance, and what is not.
-        let mapped = |last| Ipv4Addr::new(10, 0, 0, last).to_ipv6_mapped().octets();
-        let usual = (mapped(1), mapped(2), Segment { timestamps: Some((1, 1)), ..plain });
-        for (local, remote, segment) in [usual, ([10; 16], [20; 16], plain)] {
-            let key = FlowKey { local, remote, ..FlowKey::default() };
-            let sends = |segment: &Segment| {
-                sys::test_run(datapath.egress(), &emit(&key, segment, Direction::Egress), 0, 0)
-                    .expect("the program runs");
-                datapath.flow_id(&key).is_some()
-            };
-            let reports = |dsack| Segment { sack: true, dsack, ..segment };
-            shared.books().dormant.set(LEAVING);
-            shared.books().holes.set(0);
-            assert!((0..20).all(|_| !sends(&reports(false))), "not before everything is forgotten");
-            shared.books().dormant.set(DORMANT);
-            assert!((0..20).all(|_| !sends(&segment) && !sends(&reports(true))), "no hole");
-            let data = Segment { payload: 1000, ..segment };
-            sys::test_run(datapath.ingress(), &emit(&key, &data, Direction::Ingress), 0, 0).expect("the program runs");
-            assert_eq!((shared.gate().arrivals.get(), shared.books().untracked.get()), (0, 0));
-            assert_eq!((0..100).position(|_| sends(&reports(false))), Some(8), "the ninth is looked at");
-            assert_eq!(shared.books().dormant.get(), AWAKE);
-        }
+        assert_eq!(run.second(false, false), AWAKE);
+        assert_eq!(run.second(true, false), AWAKE, "and others begin it again");
+        assert!((0..20).any(|_| run.second(true, false) == LEAVES));
+        let words: Vec<_> = (0..=SWEEPS).map(|_| run.second(false, false)).collect();
+        assert_eq!(words, [LEAVES, LEAVES, AWAKE]);
     }
 }

@@ -30,10 +30,11 @@ use nix::poll::{PollFd, PollFlags};
 use crate::attach::{self, Attachment};
 use crate::datapath::{Datapath, STALE, Take};
 use crate::device::{Claim, Device};
-use crate::dormancy::Dormancy;
+use crate::dormancy::{Dormancy, Follow, Needs};
 use crate::error::Error;
 use crate::hold::{self, Arrival, Hold, NfQueue, Pair, Redirect, Ring};
 use crate::neighbours::{Neighbours, Notice};
+use crate::netstat::OutOfOrder;
 use crate::older::Older;
 use crate::privilege;
 use crate::promptness::Promptness;
@@ -69,7 +70,9 @@ pub struct Guard {
     rules: Rules,
     device: Device,
     datapath: Datapath,
+    /// None while the guard is dormant, and when it has ended.
     attachment: Option<Attachment>,
+    ended: bool,
     hold: Box<dyn Hold>,
     /// None where nothing is touched: there is nothing to make up for.
     standby: Option<Standby>,
@@ -88,6 +91,8 @@ pub struct Guard {
     neighbours: Neighbours,
     older: Older,
     dormancy: Dormancy,
+    /// None where the guard is never dormant.
+    out_of_order: Option<OutOfOrder>,
     watchdog: Watchdog,
     /// Of the thread that runs it.
     promptness: Option<Promptness>,
@@ -150,14 +155,15 @@ impl Guard {
         let now = sys::now();
         datapath.shared().gate().heartbeat.set(now.0);
         let scheduler = Scheduler::default();
-        let rests = !options.observe && scheduler.awaits_loss(&rules) && !device.serves_others();
-        let dormancy = Dormancy::new(rests, datapath.shared().books());
+        let out_of_order = if queue { None } else { out_of_order() };
         // Before there is anything to make up for, and without the links, which end with this process.
         let standby =
             if options.observe { None } else { Some(Standby::new(rules.clone(), &datapath, vault, hold.aid()?)?) };
         let programs = attach::Programs { ingress: Some(datapath.ingress()), egress: datapath.egress() };
+        // A guard that begins dormant takes them off again: it has seen that they can be there.
         let attachment = attach::attach(clsact, &device, programs)?;
         let ids = attachment.links().then(|| ids(&datapath)).transpose()?;
+        let dormancy = Dormancy::new(out_of_order.is_some() && may_rest(&options, &device));
         Ok(Self {
             neighbours: Neighbours::new(&device, ids),
             older: Older::new(&device),
@@ -169,12 +175,14 @@ impl Guard {
             options,
             device,
             datapath,
-            attachment: Some(attachment),
+            attachment: (!dormancy.is_dormant()).then_some(attachment),
+            ended: false,
             hold,
             standby,
             rescues: 0,
             scheduler,
             dormancy,
+            out_of_order,
             sweeper: Sweeper::default(),
             peak_active: 0,
             arrivals: Vec::new(),
@@ -200,11 +208,10 @@ impl Guard {
             self.work(now);
             self.older.look(&self.rules, self.datapath.shared(), now);
             self.datapath.look_for_groups(now)?;
+            self.listen(now);
             if now >= self.next_sweep {
                 self.next_sweep = now + sweep::PERIOD;
-                if self.look_for_rest(now) {
-                    self.hand_back();
-                }
+                self.look_for_rest(now);
                 if let Err(error) = self.sweeper.sweep(&self.rules, &self.datapath, self.dormancy.forgets(), now) {
                     // Out of memory, say: it is tried again.
                     tracing::warn!("{error}");
@@ -225,6 +232,9 @@ impl Guard {
                 let signs = self.signs();
                 self.notices.extend(self.watchdog.look(now, signs).map(Notice::from));
             }
+            if !self.dormancy.is_dormant() && self.attachment.is_none() {
+                self.attach()?;
+            }
             if now >= deadline {
                 return Ok(Outcome::Deadline);
             }
@@ -236,12 +246,37 @@ impl Guard {
         }
     }
 
-    /// Whether the guard is dormant from now on, and every window to be TCP's own.
-    fn look_for_rest(&mut self, now: Time) -> bool {
+    /// While the guard is dormant, losses wake it; so does a kernel that ceases to tell of them.
+    fn listen(&mut self, now: Time) {
+        if !self.dormancy.listens(now) {
+            return;
+        }
+        if let Some(Ok(segments)) = self.out_of_order.as_mut().map(OutOfOrder::segments) {
+            self.dormancy.listen(segments, now);
+        } else {
+            self.out_of_order = None;
+        }
+    }
+
+    /// The guard may be dormant from now on: then its programs leave the device, and every window is TCP's own.
+    fn look_for_rest(&mut self, now: Time) {
         let shared = self.datapath.shared();
-        let rests = !self.options.observe && self.scheduler.awaits_loss(&self.rules) && !self.device.serves_others();
         let holds = self.scheduler.held() > 0 || shared.gate().held.get() > 0;
-        self.dormancy.look(rests, holds, shared.books(), now)
+        let needs = Needs { held: self.hold_times.len(), lost: shared.gate().lost.get() };
+        let rests = self.out_of_order.is_some() && may_rest(&self.options, &self.device);
+        self.dormancy.look(rests, holds, needs, now);
+        if self.dormancy.is_dormant() && self.attachment.take().is_some() {
+            self.hand_back();
+        }
+    }
+
+    /// Puts the programs back on the device.
+    fn attach(&mut self) -> Result<(), Error> {
+        let programs = attach::Programs { ingress: Some(self.datapath.ingress()), egress: self.datapath.egress() };
+        let attachment = attach::attach(self.options.attach.is_clsact(), &self.device, programs)?;
+        self.neighbours.replaced(attachment.links().then(|| ids(&self.datapath)).transpose()?);
+        self.attachment = Some(attachment);
+        Ok(())
     }
 
     /// One round: takes in what is held, lets go what may leave.
@@ -374,7 +409,7 @@ impl Guard {
     }
 
     fn shut_down(&mut self) {
-        if self.attachment.is_none() {
+        if std::mem::replace(&mut self.ended, true) {
             return;
         }
         self.datapath.shared().gate().heartbeat.set(0);
@@ -419,6 +454,18 @@ fn ids(datapath: &Datapath) -> Result<(u32, u32), Error> {
     let id = |program| sys::program_info(program).map(|info| info.id);
     let ids = id(datapath.ingress()).and_then(|ingress| Ok((ingress, id(datapath.egress())?)));
     ids.map_err(|source| Error::from_io("ask the kernel about its BPF programs", source))
+}
+
+/// What wakes a dormant guard, where the kernel tells of it.
+fn out_of_order() -> Option<OutOfOrder> {
+    OutOfOrder::open()
+        .inspect_err(|error| tracing::warn!("the guard is never dormant, for losses would not be seen: {error}"))
+        .ok()
+}
+
+/// Whether connections need not be followed before segments are lost.
+fn may_rest(options: &Options, device: &Device) -> bool {
+    options.follow == Follow::AfterLoss && !options.observe && !device.serves_others()
 }
 
 /// Times that the standby has acted.

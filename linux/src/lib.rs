@@ -30,6 +30,7 @@ pub mod host;
 pub mod load;
 pub mod m21;
 pub mod neighbours;
+pub mod netstat;
 pub mod observe;
 #[doc(hidden)]
 pub mod parsers;
@@ -60,6 +61,7 @@ mod differential;
 #[cfg(test)]
 mod fixtures;
 
+pub use dormancy::Follow;
 pub use error::Error;
 pub use guard::{Change, Guard, Options, Outcome, Preparation, Summary};
 pub use host::Host;

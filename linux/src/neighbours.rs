@@ -135,7 +135,7 @@ pub(crate) struct Seen {
     pub(crate) senders: u64,
     /// Of these, those that were open before the guard began.
     pub(crate) older: u64,
-    /// The programs do not look at connections.
+    /// The programs are not on the device.
     pub(crate) dormant: bool,
 }
 
@@ -199,7 +199,7 @@ impl Neighbours {
         }
     }
 
-    /// Our programs have been replaced by others of ours.
+    /// Our programs are others now, or back on the device.
     pub(crate) fn replaced(&mut self, ours: Option<(u32, u32)>) {
         self.ours = ours;
     }
@@ -209,6 +209,10 @@ impl Neighbours {
     /// # Errors
     /// [`Error::Detached`] when our programs are no longer there.
     pub(crate) fn look(&mut self, seen: Seen) -> Result<Vec<Notice>, Error> {
+        if seen.dormant {
+            self.last.1 = seen;
+            return Ok(Vec::new());
+        }
         let before_us = [self.before(Side::Ingress)?, self.before(Side::Egress)?];
         let mut notices = Vec::new();
         for (hook, programs) in ["ingress", "egress"].into_iter().zip(&before_us) {
@@ -266,7 +270,7 @@ pub(crate) fn others(device: &Device, side: Side) -> bool {
 }
 
 fn judge(before: Carried, carried: Carried, seen_before: Seen, seen: Seen) -> Looks {
-    if seen.dormant || seen_before.dormant {
+    if seen_before.dormant {
         return Looks::Fine;
     }
     let arrivals = seen.arrivals - seen_before.arrivals;

@@ -50,10 +50,6 @@ pub struct Books {
     pub untracked: U64,
     /// Connections that were met in mid-stream.
     pub joined: U64,
-    /// Whether the guard is dormant (`enum dormancy` of `intf.h`).
-    pub dormant: U64,
-    /// ACKs that reported a hole while it was, within a second.
-    pub holes: U64,
 }
 
 /// Entries of an array map stand at multiples of 8 bytes.
@@ -259,9 +255,7 @@ mod tests {
             would_hold,
             excluded,
             untracked,
-            joined,
-            dormant,
-            holes
+            joined
         );
         assert_eq!(size_of::<FlowKey>(), 40, "struct flow_key");
         assert_eq!(size_of::<types::link>() % 8, 0, "entries of an array map stand at multiples of 8 bytes");

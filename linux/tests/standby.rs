@@ -21,6 +21,7 @@ use ackgate_control::gate::Config;
 use ackgate_control::segment::Segment;
 use ackgate_control::units::Time;
 use ackgate_control::wire::{self, Checksum, Direction, Meta};
+use ackgate_linux::netstat::counters;
 use ackgate_linux::{Guard, Options, attach, hold};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -173,12 +174,9 @@ fn under_load(world: &World, addresses: &[IpAddr], disturb: impl FnOnce(&Load<'_
 fn timers(world: &World) -> u64 {
     let count = || {
         let text = std::fs::read_to_string("/proc/thread-self/net/netstat").unwrap();
-        let mut lines = text.lines().filter(|line| line.starts_with("TcpExt:")).map(str::split_whitespace);
-        let (names, values) = (lines.next().unwrap(), lines.next().unwrap());
-        names
-            .zip(values)
-            .filter(|(name, _)| ["TCPTimeouts", "TCPWinProbe"].contains(name))
-            .map(|(_, value)| value.parse::<u64>().unwrap())
+        counters(&text)
+            .filter(|(_, name, _)| ["TCPTimeouts", "TCPWinProbe"].contains(name))
+            .map(|(_, _, value)| value)
             .sum::<u64>()
     };
     world.sender(count) + world.receiver(count)

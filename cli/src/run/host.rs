@@ -97,6 +97,7 @@ fn check(arguments: &Arguments) -> anyhow::Result<()> {
         ("--hold", settings.hold != HoldChoice::Auto),
         ("--bpf-stats", settings.bpf_stats),
         ("--wait", arguments.wait),
+        ("--follow", settings.follow.is_some()),
         ("--observe", settings.observe),
         ("--step-aside", settings.step_aside.is_some()),
         ("--exclude", !settings.exclude.is_empty()),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use ackgate_control::gate::{self, Config};
 use ackgate_control::units::Span;
-use ackgate_linux::{Options, Rule, Selection, attach, hold};
+use ackgate_linux::{Follow, Options, Rule, Selection, attach, hold};
 use clap::builder::PossibleValue;
 use clap::{Args, ValueEnum};
 
@@ -172,6 +172,25 @@ impl AttachChoice {
     }
 }
 
+/// From when on connections are followed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum FollowChoice {
+    /// From the start: guards the first burst, and costs some processor time for each segment.
+    Always,
+    /// Once outgoing ACKs report lost segments, until nothing was held or lost for ten minutes: costs next to nothing until then, and
+    /// does not guard the burst that is lost first.
+    AfterLoss,
+}
+
+impl FollowChoice {
+    const fn follow(self) -> Follow {
+        match self {
+            Self::Always => Follow::Always,
+            Self::AfterLoss => Follow::AfterLoss,
+        }
+    }
+}
+
 /// How long exact credit steps aside at first.
 const USUAL_PAUSE: Duration = Duration::from_secs(30);
 
@@ -233,6 +252,10 @@ pub(super) struct Settings {
     /// Default: 30s for exact credit, `never` for the other guards.
     #[arg(long, value_name = "TIME", value_parser = StepAside::parse)]
     pub(super) step_aside: Option<StepAside>,
+
+    /// From when on to follow connections. Default: always if the port's buffer or rate is given, else after-loss.
+    #[arg(long, value_enum, value_name = "WHEN")]
+    pub(super) follow: Option<FollowChoice>,
 
     /// Observe only: make the same decisions, but hold, omit and rewrite nothing; report at the end whether guarding would
     /// help.
@@ -311,9 +334,20 @@ impl Settings {
         options.bpf_stats = self.bpf_stats;
         let usual = if self.guard == Policy::Credit { StepAside::For(USUAL_PAUSE) } else { StepAside::Never };
         options.step_aside = self.step_aside.unwrap_or(usual).span();
+        options.follow = self.follow();
         options.observe = self.observe;
         options.selection = Selection { exclude: self.exclude.clone(), include: self.include.clone() };
         Ok(options)
+    }
+
+    /// From when on connections are followed: whoever tells of the port wants each burst guarded.
+    fn follow(&self) -> Follow {
+        let told = matches!(self.buffer, Buffer::Bytes(_)) || matches!(self.rate, Some(PortRate::Bits(_)));
+        match self.follow {
+            Some(choice) => choice.follow(),
+            None if told => Follow::Always,
+            None => Follow::AfterLoss,
+        }
     }
 
     /// What `guard` is called.

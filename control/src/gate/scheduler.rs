@@ -186,12 +186,6 @@ impl Scheduler {
         self.budget = Budget::anew(state.gate());
     }
 
-    /// Whether the search for a budget waits for the first losses.
-    #[must_use]
-    pub fn awaits_loss(&self, rules: &Rules) -> bool {
-        Budget::applies(rules) && self.budget.awaits_loss(rules)
-    }
-
     fn observe_budget<S: State>(&mut self, rules: &Rules, state: &S, now: Time) {
         if Budget::applies(rules) {
             self.budget.observe(rules, state.gate(), self.held() > 0, now);

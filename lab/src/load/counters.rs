@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::os::fd::{AsRawFd, BorrowedFd};
 
+use ackgate_linux::netstat;
 use nix::libc;
 use serde::Serialize;
 
@@ -227,24 +228,18 @@ impl HostCounters {
 #[must_use]
 pub fn parse_netstat(text: &str) -> SenderCounters {
     let mut counters = SenderCounters::default();
-    let mut lines = text.lines();
-    while let (Some(names), Some(values)) = (lines.next(), lines.next()) {
-        let (Some((group, names)), Some((_, values))) = (names.split_once(':'), values.split_once(':')) else {
-            continue;
+    for (group, name, value) in netstat::counters(text) {
+        let field = match (group, name) {
+            ("TcpExt", "TCPTimeouts") => &mut counters.rto_timeouts,
+            ("TcpExt", "TCPFastRetrans") => &mut counters.fast_retransmits,
+            ("TcpExt", "TCPLossProbes") => &mut counters.loss_probes,
+            ("TcpExt", "TCPSpuriousRTOs") => &mut counters.spurious_rtos,
+            ("TcpExt", "TCPSynRetrans") => &mut counters.syn_retransmits,
+            ("Tcp", "RetransSegs") => &mut counters.retransmits,
+            ("Tcp", "OutSegs") => &mut counters.segments,
+            _ => continue,
         };
-        for (name, value) in names.split_ascii_whitespace().zip(values.split_ascii_whitespace()) {
-            let field = match (group, name) {
-                ("TcpExt", "TCPTimeouts") => &mut counters.rto_timeouts,
-                ("TcpExt", "TCPFastRetrans") => &mut counters.fast_retransmits,
-                ("TcpExt", "TCPLossProbes") => &mut counters.loss_probes,
-                ("TcpExt", "TCPSpuriousRTOs") => &mut counters.spurious_rtos,
-                ("TcpExt", "TCPSynRetrans") => &mut counters.syn_retransmits,
-                ("Tcp", "RetransSegs") => &mut counters.retransmits,
-                ("Tcp", "OutSegs") => &mut counters.segments,
-                _ => continue,
-            };
-            *field = value.parse().unwrap_or(0);
-        }
+        *field = value;
     }
     counters
 }

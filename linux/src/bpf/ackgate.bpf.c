@@ -99,20 +99,6 @@ static __always_inline __u64 clock(void)
 	return settings.fixed_time ? fixed_clock : bpf_ktime_get_ns();
 }
 
-/* Whether nobody looks at connections. */
-static __always_inline bool is_dormant(void)
-{
-	return get64(&books.dormant) != NOT_DORMANT;
-}
-
-/* An ACK that leaves may tell of a hole, and holes wake the guard. */
-static __always_inline void note_hole(const struct segment *leaving)
-{
-	if (leaving->sack && !leaving->dsack && get64(&books.dormant) == DORMANT &&
-	    __sync_fetch_and_add(&books.holes, 1) + 1 >= WAKING_HOLES)
-		set64(&books.dormant, NOT_DORMANT);
-}
-
 /* Whether a segment makes us remember its connection: a SYN while there is room for half-open connections, or anything
  * that our own side sends in mid-stream. Nobody outside can fill the table with packets that our side does not answer. */
 static __always_inline bool opens(const struct segment *segment, bool ingress)
@@ -292,14 +278,12 @@ int ackgate_ingress(struct __sk_buff *skb)
 	__u64 now;
 	__u32 id;
 
-	if (is_dormant())
-		return TC_ACT_UNSPEC;
-	now = clock();
 	reject = parse(skb, true, &packet);
 	if (reject) {
 		count_reject(reject);
 		return TC_ACT_UNSPEC;
 	}
+	now = clock();
 	flow = find_flow(skb, &packet, true, &id);
 	if (!flow) {
 		add64(&books.untracked, 1);
@@ -360,25 +344,21 @@ static __always_inline void observe(struct flow *flow, const struct outgoing *ou
 SEC("tc")
 int ackgate_egress(struct __sk_buff *skb)
 {
-	bool dormant = is_dormant(), copied = false;
 	struct packet packet = {};
 	struct outgoing out = {};
 	int decision, verdict = TC_ACT_UNSPEC;
+	bool copied = false;
 	struct flow *flow;
 	enum reject reject;
 	__u64 now;
 	__u32 id;
 
-	/* What the daemon has released, on its way to whoever stands behind us; and what tells of no hole. */
-	if (skb->mark == PASS_MARK || (dormant && usual(skb)))
+	/* What the daemon has released, on its way to whoever stands behind us. */
+	if (skb->mark == PASS_MARK)
 		return TC_ACT_UNSPEC;
 	reject = parse(skb, false, &packet);
 	if (reject) {
 		count_reject(reject);
-		return TC_ACT_UNSPEC;
-	}
-	if (dormant) {
-		note_hole(&packet.segment);
 		return TC_ACT_UNSPEC;
 	}
 	now = clock();
@@ -452,10 +432,6 @@ int ackgate_wait(struct __sk_buff *skb)
 		count_reject(reject);
 		return 0;
 	}
-	if (is_dormant()) {
-		note_hole(&packet.segment);
-		return 0;
-	}
 	now = clock();
 	flow = find_flow(NULL, &packet, false, &id);
 	if (!flow) {
@@ -488,7 +464,7 @@ int ackgate_window(struct __sk_buff *skb)
 	struct flow *flow;
 	__u32 id;
 
-	if (is_dormant() || !(settings.credit || settings.bound_windows) || !daemon_lives(clock()) || parse(skb, false, &packet))
+	if (!(settings.credit || settings.bound_windows) || !daemon_lives(clock()) || parse(skb, false, &packet))
 		return TC_ACT_UNSPEC;
 	flow = find_id(&packet.key, &id) ? bpf_map_lookup_elem(&flows, &id) : NULL;
 	/* What `classify` leaves alone. */

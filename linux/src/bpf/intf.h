@@ -61,24 +61,7 @@ struct books {
 	__u64 untracked;
 	/* Connections that were met in mid-stream. */
 	__u64 joined;
-	/* enum dormancy */
-	__u64 dormant;
-	/* ACKs that reported a hole while the guard was dormant, within a second. */
-	__u64 holes;
 };
-
-/* A guard that touches nothing until it has seen an overflow does not look at connections either. */
-enum dormancy {
-	/* It does look at them. */
-	NOT_DORMANT = 0,
-	/* It looks at ACKs for holes, which wake it. */
-	DORMANT = 1,
-	/* It is about to: nothing wakes it until it has forgotten what it knew. */
-	NEARLY_DORMANT = 2,
-};
-
-/* So many ACKs that report a hole, within a second, wake it. */
-#define WAKING_HOLES 8
 
 /* Entries of the flow table that are forgotten or given back at once: some ten microseconds. */
 #define MOST_LEAVING 128

@@ -62,9 +62,10 @@ impl Guard {
     pub fn adopt(&mut self, change: Change) -> Result<(), Error> {
         let Change { datapath, options } = change;
         let programs = attach::Programs { ingress: Some(datapath.ingress()), egress: datapath.egress() };
-        let Some(attachment) = &mut self.attachment else { return Err(Error::Detached(self.device.name.clone())) };
-        attachment.replace(&self.device, programs)?;
-        self.neighbours.replaced(attachment.links().then(|| ids(&datapath)).transpose()?);
+        if let Some(attachment) = &mut self.attachment {
+            attachment.replace(&self.device, programs)?;
+            self.neighbours.replaced(attachment.links().then(|| ids(&datapath)).transpose()?);
+        }
         self.datapath = datapath;
         self.rules = options.gate.clone().into();
         if Budget::differs(&self.options.gate, &options.gate) {

@@ -4,6 +4,7 @@ use ackgate_control::gate::Config;
 use ackgate_control::units::Span;
 
 use crate::attach;
+use crate::dormancy::Follow;
 use crate::hold;
 use crate::selection::Selection;
 
@@ -25,6 +26,9 @@ pub struct Options {
     pub bpf_stats: bool,
     /// For how long to step aside at first when the guard seems to do harm ([`crate::watchdog`]); without it, never.
     pub step_aside: Option<Span>,
+    /// From when on connections are followed. Where the kernel cannot tell what connections' handshakes have shown, for they are not
+    /// this host's, where nothing is touched, and with a netfilter queue, that is always from the start.
+    pub follow: Follow,
     /// Only look: account and decide as ever, and touch nothing.
     pub observe: bool,
     /// Which connections are guarded.
@@ -43,6 +47,7 @@ impl Options {
             attach: attach::Choice::Auto,
             bpf_stats: false,
             step_aside: None,
+            follow: Follow::default(),
             observe: false,
             selection: Selection::default(),
         }
