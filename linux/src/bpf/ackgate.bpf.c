@@ -278,12 +278,12 @@ int ackgate_ingress(struct __sk_buff *skb)
 	__u64 now;
 	__u32 id;
 
+	now = clock();
 	reject = parse(skb, true, &packet);
 	if (reject) {
 		count_reject(reject);
 		return TC_ACT_UNSPEC;
 	}
-	now = clock();
 	flow = find_flow(skb, &packet, true, &id);
 	if (!flow) {
 		add64(&books.untracked, 1);
