@@ -208,10 +208,16 @@ impl Guard {
             self.work(now);
             self.older.look(&self.rules, self.datapath.shared(), now);
             self.datapath.look_for_groups(now)?;
+            let sweeps = now >= self.next_sweep;
             self.listen(now);
-            if now >= self.next_sweep {
-                self.next_sweep = now + sweep::PERIOD;
+            if sweeps {
                 self.look_for_rest(now);
+            }
+            if !self.dormancy.is_dormant() && self.attachment.is_none() {
+                self.attach()?;
+            }
+            if sweeps {
+                self.next_sweep = now + sweep::PERIOD;
                 if let Err(error) = self.sweeper.sweep(&self.rules, &self.datapath, self.dormancy.forgets(), now) {
                     // Out of memory, say: it is tried again.
                     tracing::warn!("{error}");
@@ -231,9 +237,6 @@ impl Guard {
                 self.notices.extend(missed.into_iter().map(|group| Notice::NoGroup { group }));
                 let signs = self.signs();
                 self.notices.extend(self.watchdog.look(now, signs).map(Notice::from));
-            }
-            if !self.dormancy.is_dormant() && self.attachment.is_none() {
-                self.attach()?;
             }
             if now >= deadline {
                 return Ok(Outcome::Deadline);
@@ -273,7 +276,8 @@ impl Guard {
     /// Puts the programs back on the device.
     fn attach(&mut self) -> Result<(), Error> {
         let programs = attach::Programs { ingress: Some(self.datapath.ingress()), egress: self.datapath.egress() };
-        let attachment = attach::attach(self.options.attach.is_clsact(), &self.device, programs)?;
+        let attachment = attach::attach(self.options.attach.is_clsact(), &self.device, programs)
+            .map_err(|error| if self.device.exists() { error } else { Error::Gone(self.device.name.clone()) })?;
         self.neighbours.replaced(attachment.links().then(|| ids(&self.datapath)).transpose()?);
         self.attachment = Some(attachment);
         Ok(())

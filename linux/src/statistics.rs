@@ -106,7 +106,7 @@ statistics! {
     Counter stepped_aside,
     /// Times that the standby process took over because the daemon did not run.
     Counter rescues,
-    /// 1 while connections are not followed, because no lost segments were reported lately (`--follow after-loss`); segments are not counted then.
+    /// 1 while the programs are off the interface, because no segments were lost lately (`--follow after-loss`); nothing is counted then.
     Gauge dormant,
 }
 

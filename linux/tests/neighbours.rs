@@ -18,7 +18,7 @@ use ackgate_control::gate::Config;
 use ackgate_control::units::Span;
 use ackgate_linux::doctor::Finding;
 use ackgate_linux::watch::{self, Watch};
-use ackgate_linux::{Error, Follow, Guard, Notice, Options, attach};
+use ackgate_linux::{Error, Guard, Notice, Options, attach};
 use world::{DEVICE, RECEIVER_V4, SENDER_DEVICE, World};
 
 /// What a program returns to end the chain, and to go on with it.
@@ -266,23 +266,6 @@ fn connections_that_are_older_than_the_guard_and_not_found_are_counted_and_told(
     };
     assert_eq!(first, (5, 5, vec![Notice::OlderConnections]));
     assert_eq!(second, (7, 5, vec![]), "told once");
-}
-
-#[test]
-fn a_guard_that_follows_connections_after_losses_is_dormant_unless_others_are_behind_it() {
-    let Some(world) = World::new() else { return };
-    let dormant = |forwarding: &str| {
-        world.receiver(|| {
-            std::fs::write(format!("/proc/sys/net/ipv4/conf/{DEVICE}/forwarding"), forwarding).unwrap();
-            let options =
-                Options { gate: Config::credit(4 << 20), follow: Follow::AfterLoss, ..Options::new(DEVICE, 4 << 20) };
-            let guard = Guard::start(options).unwrap();
-            let dormant = guard.snapshot().dormant;
-            let _ = guard.stop();
-            dormant
-        })
-    };
-    assert_eq!((dormant("0"), dormant("1")), (1, 0));
 }
 
 #[test]

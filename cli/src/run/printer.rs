@@ -187,7 +187,7 @@ impl Printer {
             );
         }
         if now.dormant > 0 {
-            return "dormant: no lost segments were reported lately (--follow after-loss)".to_owned();
+            return "dormant: no segments were lost lately (--follow after-loss)".to_owned();
         }
         let rate = before
             .map_or(0, |(since, before)| per_second(now.released.saturating_sub(before.released), since.elapsed()));

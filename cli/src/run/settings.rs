@@ -175,10 +175,10 @@ impl AttachChoice {
 /// From when on connections are followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum FollowChoice {
-    /// From the start: guards the first burst, and costs some processor time for each segment.
+    /// From the start: guards the first burst, and takes processor time for each segment.
     Always,
-    /// Once outgoing ACKs report lost segments, until nothing was held or lost for ten minutes: costs next to nothing until then, and
-    /// does not guard the burst that is lost first.
+    /// Once segments are lost, until nothing was held or lost for ten minutes: costs nothing otherwise, and does not guard the burst
+    /// that is lost first.
     AfterLoss,
 }
 
