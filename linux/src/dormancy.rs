@@ -1,7 +1,8 @@
 //! A guard that is to cost nothing where there is no incast need not be on the device until segments are lost: it is *dormant*, and its
 //! programs are taken off. The kernel counts what its sockets get out of order ([`crate::netstat`]); some of that within a second is what
 //! wakes it. It is dormant again after a while: soon where nothing had to be held, and long after it was last needed where something had.
-//! The first burst after that is what waking costs.
+//! The first burst after that is what waking costs. Where segments overtake each other without loss, it is woken in vain: then it does
+//! not listen for a while, and longer each time.
 //!
 //! What was remembered of connections is wrong as soon as nobody looks: when the programs have been taken off every window is made TCP's
 //! own, and every entry of the flow table is given back. When it wakes, all connections are older than it ([`crate::older`]): where others
@@ -62,6 +63,8 @@ pub(crate) struct Dormancy {
     before: Needs,
     /// When it is to be told next what came out of order.
     next: Time,
+    /// How often in a row it has been woken and was not needed.
+    vain: u32,
 }
 
 /// What speaks for the guard: how much of it there has been.
@@ -82,7 +85,7 @@ impl Needs {
 impl Dormancy {
     /// At the start of a guard. `rests`: whether it is to follow connections after losses only, and all connections are this host's.
     pub(crate) fn new(rests: bool) -> Self {
-        Self { phase: if rests { DORMANT } else { Phase::Guards }, before: Needs::default(), next: Time::ZERO }
+        Self { phase: if rests { DORMANT } else { Phase::Guards }, before: Needs::default(), next: Time::ZERO, vain: 0 }
     }
 
     /// Whether the programs are to be off the device.
@@ -108,20 +111,36 @@ impl Dormancy {
             Some((before, _)) if out_of_order >= before + WAKING => {
                 tracing::info!("segments are lost: connections are followed");
                 self.phase = Phase::Awake { until: now + VIGIL };
+                self.vain += 1;
             }
             Some((_, since)) if now < since + WITHIN => {}
             _ => *counted = Some((out_of_order, now)),
         }
     }
 
+    /// For how long it does not listen: as long as it was awake in vain, twice as long each time, up to what it remembers a need.
+    const fn deaf_for(&self) -> Span {
+        match self.vain {
+            0 => Span::ZERO,
+            times @ 1..6 => Span(VIGIL.0 << (times - 1)),
+            _ => MEMORY,
+        }
+    }
+
     /// To be called before each sweep; `rests` as before, `holds`: whether anything is held.
     pub(crate) fn look(&mut self, rests: bool, holds: bool, needs: Needs, now: Time) {
         let needed = needs.are_more_than(mem::replace(&mut self.before, needs));
+        if needed {
+            self.vain = 0;
+        }
         self.phase = match self.phase {
             Phase::Leaving { sweeps } if sweeps < SWEEPS => Phase::Leaving { sweeps: sweeps + 1 },
             _ if !rests => Phase::Guards,
             // What was forgotten before this sweep is given back by it.
-            Phase::Leaving { .. } => DORMANT,
+            Phase::Leaving { .. } => {
+                self.next = now + self.deaf_for();
+                DORMANT
+            }
             Phase::Guards => Phase::Awake { until: now + VIGIL },
             Phase::Awake { until } if needed => Phase::Awake { until: until.max(now + MEMORY) },
             Phase::Awake { until } if now >= until && !holds => Phase::Leaving { sweeps: 0 },
@@ -153,7 +172,9 @@ mod tests {
         }
 
         fn second(&mut self, rests: bool, holds: bool) -> (bool, bool) {
-            self.dormancy.listen(self.out_of_order, self.now);
+            if self.dormancy.listens(self.now) {
+                self.dormancy.listen(self.out_of_order, self.now);
+            }
             self.now += Span::secs(1);
             self.dormancy.look(rests, holds, self.needs, self.now);
             (self.dormancy.is_dormant(), self.dormancy.forgets())
@@ -223,6 +244,27 @@ mod tests {
             assert_eq!(run.second(true, false), LEAVES, "not before everything is forgotten");
         }
         assert!((0..100).all(|_| run.second(true, false) == RESTS), "what came before does not count");
+    }
+
+    #[test]
+    fn woken_in_vain_it_does_not_listen_for_longer_and_longer() {
+        let mut run = Run::awake();
+        let rests = |run: &mut Run| {
+            let seconds = (0..10_000).take_while(|_| {
+                run.out_of_order += WAKING;
+                run.second(true, false) != AWAKE
+            });
+            seconds.count()
+        };
+        for longest in [10, 20, 40, 80, 160, 600, 600] {
+            assert!((0..20).any(|_| run.second(true, false) == LEAVES));
+            let seconds = rests(&mut run);
+            assert!((longest..longest + 8).contains(&seconds), "{seconds} s, not {longest}");
+        }
+        run.needs.held += 1;
+        assert!((0..600).all(|_| run.second(true, false) == AWAKE));
+        assert_eq!(run.second(true, false), LEAVES);
+        assert!(rests(&mut run) < 8, "it was needed");
     }
 
     #[test]
