@@ -15,36 +15,43 @@ pub fn counters(text: &str) -> impl Iterator<Item = (&str, &str, u64)> {
     )
 }
 
-/// What has arrived out of order at the sockets of a network namespace.
+/// Holes in what has arrived at the sockets of a network namespace.
 #[derive(Debug)]
-pub(crate) struct OutOfOrder {
+pub(crate) struct Holes {
     file: File,
     text: String,
 }
 
-impl OutOfOrder {
+impl Holes {
     /// Of the calling thread's network namespace.
     ///
     /// # Errors
     /// When the kernel does not count it, or `/proc` is not mounted.
     pub(crate) fn open() -> io::Result<Self> {
         let mut opened = Self { file: File::open("/proc/thread-self/net/netstat")?, text: String::new() };
-        opened.segments()?;
+        opened.count()?;
         Ok(opened)
     }
 
-    /// Segments, or aggregates of them, so far: each leaves a hole before it, which the next ACK reports (SACK, RFC 2018).
+    /// Segments, or aggregates of them, that came after a hole so far, less those that came twice: what others have only overtaken is
+    /// sent again all the same, and reported as a duplicate (RFC 2883).
     ///
     /// # Errors
     /// When the kernel does not tell.
-    pub(crate) fn segments(&mut self) -> io::Result<u64> {
+    pub(crate) fn count(&mut self) -> io::Result<u64> {
         self.text.clear();
         self.file.seek(SeekFrom::Start(0))?;
         self.file.read_to_string(&mut self.text)?;
-        counters(&self.text)
-            .find_map(|(group, name, value)| ((group, name) == ("TcpExt", "TCPOFOQueue")).then_some(value))
-            .ok_or_else(|| io::Error::other("the kernel does not count TCPOFOQueue"))
+        holes(&self.text).ok_or_else(|| io::Error::other("the kernel does not count TCPOFOQueue"))
     }
+}
+
+fn holes(text: &str) -> Option<u64> {
+    let sum = |names: &[&str]| {
+        let wanted = |(group, name, value)| (group == "TcpExt" && names.contains(&name)).then_some(value);
+        counters(text).filter_map(wanted).reduce(|sum, value| sum + value)
+    };
+    Some(sum(&["TCPOFOQueue"])?.saturating_sub(sum(&["TCPDSACKOldSent", "TCPDSACKOfoSent"]).unwrap_or(0)))
 }
 
 #[cfg(test)]
@@ -60,9 +67,16 @@ mod tests {
     }
 
     #[test]
-    fn this_kernel_counts_what_arrives_out_of_order() {
-        let mut opened = OutOfOrder::open().expect("the kernel tells");
-        let first = opened.segments().expect("the kernel tells");
-        assert!(opened.segments().expect("and again") >= first);
+    fn this_kernel_counts_holes() {
+        let mut opened = Holes::open().expect("the kernel tells");
+        assert!(opened.count().is_ok(), "and again");
+    }
+
+    #[test]
+    fn what_came_twice_was_no_hole() {
+        let text = |names: &str, values: &str| holes(&format!("TcpExt: {names}\nTcpExt: {values}\n"));
+        assert_eq!(text("TCPOFOQueue TCPDSACKOldSent TCPDSACKOfoSent", "50 9 1"), Some(40));
+        assert_eq!(text("TCPOFOQueue TCPDSACKOldSent", "5 9"), Some(0));
+        assert_eq!(text("TCPDSACKOldSent", "9"), None);
     }
 }
