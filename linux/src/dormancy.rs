@@ -22,7 +22,7 @@ pub enum Follow {
 }
 
 /// So many holes, within so long, wake it.
-const WAKING: u64 = 8;
+const WAKING: i64 = 8;
 const WITHIN: Span = Span::secs(1);
 /// Time between two looks at them: half of the usual minimum RTO, so that what is sent again is guarded.
 const LISTEN: Span = Span::millis(100);
@@ -40,7 +40,7 @@ enum Phase {
     Guards,
     /// Nobody looks. How many holes there had been at some time of the last second; nothing at first.
     Dormant {
-        counted: Option<(u64, Time)>,
+        counted: Option<(i64, Time)>,
     },
     Awake {
         until: Time,
@@ -99,11 +99,11 @@ impl Dormancy {
     }
 
     /// Tells the holes that there have been so far: they may wake it.
-    pub(crate) fn listen(&mut self, holes: u64, now: Time) {
+    pub(crate) fn listen(&mut self, holes: i64, now: Time) {
         self.next = now + LISTEN;
         let Phase::Dormant { counted } = &mut self.phase else { return };
         match *counted {
-            Some((before, _)) if holes >= before + WAKING => {
+            Some((before, _)) if holes.wrapping_sub(before) >= WAKING => {
                 tracing::info!("segments are lost: connections are followed");
                 self.phase = Phase::Awake { until: now + MEMORY };
             }
@@ -137,7 +137,7 @@ mod tests {
         dormancy: Dormancy,
         now: Time,
         needs: Needs,
-        holes: u64,
+        holes: i64,
     }
 
     /// Whether it is dormant, and forgets.
@@ -147,7 +147,7 @@ mod tests {
 
     impl Run {
         fn new(rests: bool) -> Self {
-            Self { dormancy: Dormancy::new(rests), now: Time::ZERO, needs: Needs::default(), holes: 1000 }
+            Self { dormancy: Dormancy::new(rests), now: Time::ZERO, needs: Needs::default(), holes: -1000 }
         }
 
         fn second(&mut self, rests: bool, holds: bool) -> (bool, bool) {

@@ -34,11 +34,11 @@ impl Holes {
     }
 
     /// Segments, or aggregates of them, that came after a hole so far, less those that came twice: what others have only overtaken is
-    /// sent again all the same, and reported as a duplicate (RFC 2883).
+    /// sent again all the same, and reported as a duplicate (RFC 2883). There are other duplicates, too: only what it grows by tells.
     ///
     /// # Errors
     /// When the kernel does not tell.
-    pub(crate) fn count(&mut self) -> io::Result<u64> {
+    pub(crate) fn count(&mut self) -> io::Result<i64> {
         self.text.clear();
         self.file.seek(SeekFrom::Start(0))?;
         self.file.read_to_string(&mut self.text)?;
@@ -46,12 +46,13 @@ impl Holes {
     }
 }
 
-fn holes(text: &str) -> Option<u64> {
+fn holes(text: &str) -> Option<i64> {
     let sum = |names: &[&str]| {
         let wanted = |(group, name, value)| (group == "TcpExt" && names.contains(&name)).then_some(value);
-        counters(text).filter_map(wanted).reduce(|sum, value| sum + value)
+        counters(text).filter_map(wanted).reduce(u64::wrapping_add)
     };
-    Some(sum(&["TCPOFOQueue"])?.saturating_sub(sum(&["TCPDSACKOldSent", "TCPDSACKOfoSent"]).unwrap_or(0)))
+    let twice = sum(&["TCPDSACKOldSent", "TCPDSACKOfoSent"]).unwrap_or(0);
+    Some(sum(&["TCPOFOQueue"])?.wrapping_sub(twice).cast_signed())
 }
 
 #[cfg(test)]
@@ -76,7 +77,7 @@ mod tests {
     fn what_came_twice_was_no_hole() {
         let text = |names: &str, values: &str| holes(&format!("TcpExt: {names}\nTcpExt: {values}\n"));
         assert_eq!(text("TCPOFOQueue TCPDSACKOldSent TCPDSACKOfoSent", "50 9 1"), Some(40));
-        assert_eq!(text("TCPOFOQueue TCPDSACKOldSent", "5 9"), Some(0));
+        assert_eq!(text("TCPOFOQueue TCPDSACKOldSent", "5 9"), Some(-4));
         assert_eq!(text("TCPDSACKOldSent", "9"), None);
     }
 }
