@@ -207,6 +207,8 @@ fn first_words(error: &clap::Error) -> String {
 
 #[cfg(test)]
 mod tests {
+    use ackgate_linux::Follow;
+
     use super::*;
 
     fn read(text: &str) -> Result<File, String> {
@@ -230,6 +232,22 @@ mod tests {
         assert_eq!((options.gate.buffer, options.gate.rate_mbps, options.gate.initial_window), (96_000, 10_000, 20));
         assert!(!options.gate.thin_acks && !options.observe && options.selection.exclude.len() == 2);
         assert_eq!(second.settings.guard_name(), "pac");
+    }
+
+    #[test]
+    fn whoever_tells_of_the_port_has_each_burst_guarded() {
+        for (keys, follow) in [
+            ("", Follow::AfterLoss),
+            ("buffer = 'auto'\nrate = 'unknown'\n", Follow::AfterLoss),
+            ("buffer = '96KB'\n", Follow::Always),
+            ("rate = '10gbit'\n", Follow::Always),
+            ("rate = '10gbit'\nfollow = 'after-loss'\n", Follow::AfterLoss),
+            ("follow = 'always'\n", Follow::Always),
+        ] {
+            let file = read(&format!("[[device]]\nname = 'eth0'\n{keys}")).expect("it makes sense");
+            let (_, options) = file.devices[0].options().expect("it makes sense");
+            assert_eq!(options.follow, follow, "{keys}");
+        }
     }
 
     #[test]
