@@ -54,6 +54,7 @@
 #ifndef ACKGATE_CORE_CREDIT_H
 #define ACKGATE_CORE_CREDIT_H
 
+#include "pace.h"
 #include "response.h"
 
 /* A grant is at least this share of the budget: when more flows than that wait, they take turns. A few segments at a time
@@ -72,20 +73,21 @@
 #define BUDGETS_PER_TURN 64
 
 /* Segments of a grant: in pairs where a sender's timer does not wait for the delayed ACK of an odd one. */
-INLINE __u64 in_pairs(WITH_CORE __u64 segments)
+INLINE __u64 in_pairs(const struct view *view, __u64 segments)
 {
-	return timer_is_short(CORE_ALONE) ? segments & ~1ull : segments;
+	return view->short_timer ? segments & ~1ull : segments;
 }
 
 /* Wire bytes that a turn of all flows may take. With a short timer half of it: a small budget does not fill the link between turns. */
-INLINE __u64 turn(CORE_ONLY)
+INLINE __u64 turn(WITH_CORE const struct view *view)
 {
-	__u64 threshold = get64(&GATE->threshold), rate = link_rate(CORE_ALONE), shown;
+	__u64 threshold = get64(&GATE->threshold), longest, shown;
 
-	if (timer_is_short(CORE_ALONE))
+	if (view->short_timer)
 		return max_u64(threshold, path_rate(CORE_ALONE) * (own_timer(CORE_ALONE) / 2) >> 20);
-	shown = max_u64(threshold * BUDGETS_PER_TURN, get64(&GATE->smooth_bandwidth) * longest_turn(CORE_ALONE) >> 20);
-	return rate == 0 ? shown : max_u64(threshold, min_u64(shown, rate * longest_turn(CORE_ALONE) >> 20));
+	longest = longest_turn(CORE_ALONE);
+	shown = max_u64(threshold * BUDGETS_PER_TURN, get64(&GATE->smooth_bandwidth) * longest >> 20);
+	return view->rate == 0 ? shown : max_u64(threshold, min_u64(shown, view->rate * longest >> 20));
 }
 
 /*
@@ -94,64 +96,59 @@ INLINE __u64 turn(CORE_ONLY)
  * the budget, for flows nearby may have the other. One flow alone may have the whole buffer. With shares of this for each, no
  * mixture has more in the queue than the budget.
  */
-INLINE __u64 together(WITH_CORE const struct flow *flow, __u64 flows)
+INLINE __u64 together(WITH_CORE const struct view *view, __u64 flows)
 {
-	__u64 rate = link_rate(CORE_ALONE), threshold = get64(&GATE->threshold), pipe = pipe_of(CORE flow);
-	__u64 holds = path_holds(CORE flow);
+	__u64 threshold = get64(&GATE->threshold);
 
-	if (flows <= 1 || rate == 0)
-		return threshold + pipe;
-	if (pipe > 0)
-		return pipe + max_u64(threshold / 2, min_u64(threshold, flows * QUANTUM));
-	return min_u64(threshold, holds + max_u64(max_u64(holds / 2, rate * HOST_DELAY >> 20), flows * quantum(rate)));
+	if (flows <= 1 || view->rate == 0)
+		return threshold + view->pipe;
+	if (view->pipe > 0)
+		return view->pipe + max_u64(threshold / 2, min_u64(threshold, flows * QUANTUM));
+	return min_u64(threshold, view->holds + max_u64(max_u64(view->holds / 2, view->rate * HOST_DELAY >> 20),
+							flows * quantum(view->rate)));
 }
 
 /* Segments of the least grant; one where two for every flow would take longer than half of what anything may wait, for in a round
  * that begins all wait at once. */
-INLINE __u32 least_segments(WITH_CORE const struct flow *flow)
+INLINE __u32 least_segments(WITH_CORE const struct flow *flow, const struct view *view)
 {
-	__u64 rate = link_rate(CORE_ALONE);
-
-	return rate > 0 && least_grants(CORE flow) > (rate * SETTINGS->max_hold) >> 21 ? 1 : LEAST_SEGMENTS;
+	return view->rate > 0 && least_grants(CORE flow) > (view->rate * SETTINGS->max_hold) >> 21 ? 1 : LEAST_SEGMENTS;
 }
 
 /* The flow's share as payload bytes, in whole segments. On long paths the most flows of late count: what has been granted
  * there cannot be taken back for a round trip. So they do where a few are asked one after the other: the first would leave the last none. */
-SUBPROGRAM __u32 share(WITH_CORE const struct flow *flow)
+SUBPROGRAM __u32 share(WITH_CORE const struct flow *flow, const struct view *view)
 {
-	__u64 threshold = get64(&GATE->threshold), peak = max_u64(get64(&GATE->peak_active), 1);
-	__u64 turns = threshold < get64(&GATE->cap) ? MARKED_TURNS : TURNS, mss, pipe, flows, part, payload;
+	__u64 threshold = get64(&GATE->threshold), peak = max_u64(get64(&GATE->peak_active), 1), mss, flows, part, payload;
 
-	if (!flow)
+	if (!flow || !view)
 		return 0;
 	mss = max_u32(get32(&flow->mss), 1);
-	pipe = pipe_of(CORE flow);
-	flows = pipe > 0 || (get64(&flow->size) == 0 && are_few(CORE_ALONE)) ? peak : max_u64(get64(&GATE->active), 1);
-
-	if (pipe > 0)
-		part = together(CORE flow, flows) / flows;
-	else if (concurrent(CORE_ALONE))
-		part = min_u64(together(CORE flow, flows) / flows, turn(CORE_ALONE) / peak);
+	flows = view->pipe > 0 || (get64(&flow->size) == 0 && view->few) ? peak : max_u64(get64(&GATE->active), 1);
+	if (view->pipe > 0 || concurrent(CORE_ALONE))
+		part = together(CORE view, flows) / flows;
 	else
-		part = min_u64(threshold / min_u64(flows, turns), turn(CORE_ALONE) / peak);
+		part = threshold / min_u64(flows, threshold < get64(&GATE->cap) ? MARKED_TURNS : TURNS);
+	if (view->pipe == 0)
+		part = min_u64(part, turn(CORE view) / peak);
 	payload = part * mss / (mss + get32(&flow->header));
-	return min_u64(max_u64(in_pairs(CORE payload / mss), least_segments(CORE flow)) * mss, 1u << 30);
+	return min_u64(max_u64(in_pairs(view, payload / mss), least_segments(CORE flow, view)) * mss, 1u << 30);
 }
 
-INLINE bool exceeds_turn(WITH_CORE const struct flow *flow)
+INLINE bool exceeds_turn(WITH_CORE const struct flow *flow, const struct view *view)
 {
-	return least_grants(CORE flow) > turn(CORE_ALONE);
+	return least_grants(CORE flow) > turn(CORE view);
 }
 
 /* Whether all that active flows could send at once fits: then nothing is lowered. As many flows as were active of late count, too, with
  * what responses bring at most: the first of a round would be granted all, and keep it when the others follow. */
-INLINE bool all_fits(WITH_CORE const struct flow *flow)
+INLINE bool all_fits(WITH_CORE const struct flow *flow, const struct view *view)
 {
 	__u64 active = max_u64(get64(&GATE->active), 1), peak = max_u64(get64(&GATE->peak_active), active);
 	/* A flow that goes on after a long silence may not be counted yet. */
 	__u64 offered = max_u64(get64(&GATE->offered), offer_of(flow));
 	__u64 response = min_u64(offered, get64(&GATE->usual_response) * active);
-	__u64 threshold = get64(&GATE->threshold), pipe = active <= 1 ? pipe_of(CORE flow) : 0;
+	__u64 threshold = get64(&GATE->threshold), pipe = active <= 1 ? view->pipe : 0;
 
 	return offered <= threshold + pipe && response * peak <= (threshold + (peak <= 1 ? pipe : 0)) * active;
 }
@@ -164,11 +161,11 @@ INLINE bool explores(CORE_ONLY)
 
 /* Whether a sender that has stopped may keep all that TCP offers: as many flows as were active of late would send that together when
  * they are next asked. */
-INLINE bool may_keep(WITH_CORE const struct flow *flow)
+INLINE bool may_keep(WITH_CORE const struct flow *flow, const struct view *view)
 {
 	__u64 peak = max_u64(get64(&GATE->peak_active), 1);
 
-	return offer_of(flow) * peak <= get64(&GATE->threshold) + (peak <= 1 ? pipe_of(CORE flow) : 0);
+	return offer_of(flow) * peak <= get64(&GATE->threshold) + (peak <= 1 ? view->pipe : 0);
 }
 
 /* Whether the sender has no more: it has finished, or pushed where its responses end. A PSH alone tells little (note 5), and nothing where
@@ -186,7 +183,7 @@ INLINE bool credit_has_no_more(WITH_CORE const struct flow *flow)
 /* Payload that is still to come of the response, from the acknowledgement number on, in whole segments: a sender whose response is longer
  * than the last one would stand before less than a segment until it probes the window. Among very many, where responses are all alike as
  * far as is known, to the byte: what idle senders keep adds up, the first time already. */
-INLINE __u64 lacking(WITH_CORE const struct flow *flow, __u32 ack)
+INLINE __u64 lacking(WITH_CORE const struct flow *flow, __u32 ack, const struct view *view)
 {
 	__u64 size = get64(&flow->size), response = expected(CORE flow), lacking;
 	__u32 mss = max_u32(get32(&flow->mss), 1);
@@ -194,53 +191,52 @@ INLINE __u64 lacking(WITH_CORE const struct flow *flow, __u32 ack)
 	if (size >= response)
 		return ~0ull;
 	lacking = response - size + (any_flag(flow, FLOW_RECEIVED) ? ahead_of(get32(&flow->received), ack) : 0);
-	if (!exceeds_turn(CORE flow))
+	if (!exceeds_turn(CORE flow, view))
 		return max_u64(div_ceil(lacking, mss), LEAST_SEGMENTS) * mss;
 	return response == get64(&GATE->usual_response) ? lacking : div_ceil(lacking, mss) * mss;
 }
 
 /* Where windows are in danger; nothing is thinned on long paths, whose senders time their ACKs. */
-INLINE bool may_thin(WITH_CORE const struct flow *flow, const struct outgoing *out)
+INLINE bool may_thin(const struct flow *flow, const struct outgoing *out, const struct view *view)
 {
-	__u32 limit = get32(&flow->mss) * (any_flag(flow, FLOW_REDUCED) ? 2 : MOST_LEFT_OUT), window, run;
+	__u32 limit, window, run;
 
-	if (pipe_of(CORE flow) > 0)
-		return false;
-	if (out->class != CLASS_ACK || out->ece || out->dsack || out->repeated || get32(&flow->held) > 0 || counts_marks(flow))
+	if (out->class != CLASS_ACK || view->pipe > 0 || out->ece || out->dsack || out->repeated || get32(&flow->held) > 0 || counts_marks(flow))
 		return false;
 	if (any_flag(flow, FLOW_PUSHED | FLOW_RECOVERING | FLOW_PEER_DONE | FLOW_OVERTAKEN) ||
 	    get32(&flow->received) != out->ack || !can_go_on(flow, out->ack))
 		return false;
 	window = remaining(flow, out->ack);
 	run = get32(&flow->run);
+	limit = get32(&flow->mss) * (any_flag(flow, FLOW_REDUCED) ? 2 : MOST_LEFT_OUT);
 	limit = min_u64(limit, min_u64(run / 4, window / 2));
 	return run >= window && ahead_of(out->ack, get32(&flow->released_ack)) < limit;
 }
 
-INLINE __u32 least(WITH_CORE const struct flow *flow, const struct outgoing *out)
+INLINE __u32 least(WITH_CORE const struct flow *flow, const struct outgoing *out, const struct view *view)
 {
-	return edge_at(out, least_segments(CORE flow) * get32(&flow->mss));
+	return edge_at(out, least_segments(CORE flow, view) * get32(&flow->mss));
 }
 
 /* Payload beyond out.ack that there is room for now, in whole segments and no less than the least grant. Side by side a flow that has
  * begun takes what there is instead of waiting for its whole share. */
-INLINE __u32 affordable(WITH_CORE const struct flow *flow, const struct outgoing *out)
+INLINE __u32 affordable(WITH_CORE const struct flow *flow, const struct outgoing *out, const struct view *view)
 {
 	__u64 mss = max_u32(get32(&flow->mss), 1);
-	__u64 free = room_for(CORE booked_with(CORE flow)) + get32(&flow->owed);
+	__u64 free = room_for(CORE view) + get32(&flow->owed);
 	__u64 payload = free * mss / (mss + get32(&flow->header)) +
 			(any_flag(flow, FLOW_RECEIVED) ? ahead_of(get32(&flow->received), out->ack) : 0);
 	__u64 rounding = (1u << (out->shift & 15)) - 1;
 
-	return min_u64(max_u64(in_pairs(CORE saturating_sub(payload, rounding) / mss), least_segments(CORE flow)) * mss, 1u << 30);
+	return min_u64(max_u64(in_pairs(view, saturating_sub(payload, rounding) / mss), least_segments(CORE flow, view)) * mss, 1u << 30);
 }
 
 /* What the sender may have that explores: what its response lacks, or where no end is in sight, as much again as has come of it, and a share.
  * Slow start is no faster (RFC 5681 section 3.1). What was granted beyond could not be taken back, and would come at once when many
  * others are asked, too. */
-INLINE __u32 explored(WITH_CORE const struct flow *flow, const struct outgoing *out)
+INLINE __u32 explored(WITH_CORE const struct flow *flow, const struct outgoing *out, const struct view *view)
 {
-	__u64 part = share(CORE flow), wanted = lacking(CORE flow, out->ack);
+	__u64 part = share(CORE flow, view), wanted = lacking(CORE flow, out->ack, view);
 
 	if (wanted == ~0ull)
 		wanted = get64(&flow->size) + part;
@@ -254,27 +250,27 @@ INLINE __u32 explored(WITH_CORE const struct flow *flow, const struct outgoing *
 /* What may be on its way of a stream, payload bytes: what all flows of late may have together, less what the others owe, and less what those
  * that are idle or wait would bring if they were asked now; or less what the others have brought in a round trip: nearby, they owe little
  * and bring much. An equal share would leave the link idle where they need little. */
-INLINE __u64 spare(WITH_CORE const struct flow *flow)
+INLINE __u64 spare(WITH_CORE const struct flow *flow, const struct view *view)
 {
 	__u64 peak = max_u64(get64(&GATE->peak_active), 1), mss = max_u32(get32(&flow->mss), 1), all, response, idle, others;
 
-	all = together(CORE flow, peak);
+	all = together(CORE view, peak);
 	/* What waits has not been charged. */
 	idle = saturating_sub(peak, get64(&GATE->active)) + get64(&GATE->held);
 	/* Of several sizes the largest, or what is larger would wait for the stream. */
 	response = get64(&GATE->largest_response);
 	response = response > 0 ? min_u64(flow_wire(flow, response), all / peak) : all / peak;
-	others = saturating_sub(counted(CORE booked_with(CORE flow)), get32(&flow->owed)) + idle * response;
+	others = saturating_sub(counted(CORE view->booked), get32(&flow->owed)) + idle * response;
 	others = max_u64(others, get32(&flow->others));
 	return SPARE(saturating_sub(all, others)) * mss / (mss + get32(&flow->header));
 }
 
 /* Whether as much for each flow of late would fit if the path held its part: who asks last waits for a moment only. */
-INLINE bool nearly_fits(WITH_CORE const struct flow *flow, __u64 each)
+INLINE bool nearly_fits(WITH_CORE const struct flow *flow, __u64 each, const struct view *view)
 {
 	__u64 threshold = get64(&GATE->threshold), flows = max_u64(get64(&GATE->peak_active), 1);
 
-	return flow_wire(flow, min_u64(each, threshold)) * flows <= threshold + path_holds(CORE flow);
+	return flow_wire(flow, min_u64(each, threshold)) * flows <= threshold + view->holds;
 }
 
 /* Of what a response lacks, what is granted at once: a share. Over a long path all of it where what shares leave of all responses fits the
@@ -283,15 +279,15 @@ INLINE bool nearly_fits(WITH_CORE const struct flow *flow, __u64 each)
  * But where timers are short only if few were active of late: what others wait meanwhile may be longer. Without an end in sight, where nobody
  * takes turns, as much as the others leave; by a sixteenth of what arrives more than before, for what grows faster comes in bursts, or as much
  * as has come in a round trip before. */
-INLINE __u64 part_of(WITH_CORE const struct flow *flow, const struct outgoing *out, __u64 pipe, __u64 lacking)
+INLINE __u64 part_of(WITH_CORE const struct flow *flow, const struct outgoing *out, __u64 lacking, const struct view *view)
 {
-	__u64 threshold = get64(&GATE->threshold), part = share(CORE flow), each = lacking, flows, grown, streamed;
+	__u64 threshold = get64(&GATE->threshold), part = share(CORE flow, view), each = lacking, flows, grown, streamed;
 	bool asked;
 
-	if (pipe > 0) {
+	if (view->pipe > 0) {
 		each = saturating_sub(lacking, part);
 		flows = get64(&GATE->peak_active);
-	} else if (are_few(CORE_ALONE) || (concurrent(CORE_ALONE) && !timer_is_short(CORE_ALONE))) {
+	} else if (view->few || (concurrent(CORE_ALONE) && !view->short_timer)) {
 		flows = max_u64(get64(&GATE->active), 1);
 	} else {
 		return part;
@@ -299,14 +295,14 @@ INLINE __u64 part_of(WITH_CORE const struct flow *flow, const struct outgoing *o
 	if (flow_wire(flow, min_u64(each, threshold)) * flows <= threshold)
 		return lacking;
 	asked = get64(&flow->size) == 0 && get32(&flow->last_response) > 0;
-	if (asked && pipe == 0 && !SETTINGS->search && nearly_fits(CORE flow, each))
+	if (asked && view->pipe == 0 && !SETTINGS->search && nearly_fits(CORE flow, each, view))
 		return lacking;
 	streamed = get32(&flow->streamed);
-	if (lacking < ~0ull || streamed == 0 || (pipe == 0 && !concurrent(CORE_ALONE)))
+	if (lacking < ~0ull || streamed == 0 || (view->pipe == 0 && !concurrent(CORE_ALONE)))
 		return part;
 	grown = remaining(flow, get32(&flow->released_ack)) + ahead_of(out->ack, get32(&flow->released_ack)) / 16;
 	grown = max_u64(min_u64(grown, 2 * streamed), streamed);
-	return max_u64(part, min_u64(spare(CORE flow), grown));
+	return max_u64(part, min_u64(spare(CORE flow, view), grown));
 }
 
 /* Whether what asks can be made to wait. */
@@ -317,49 +313,49 @@ INLINE bool requests_wait(CORE_ONLY)
 
 /* What a copy waits for where the end of a response is in sight over a long path: all that the sender can use. Of a slow start no more than a
  * share, or a second flight: whole windows would keep others waiting. */
-INLINE __u64 in_turn(WITH_CORE const struct flow *flow, __u64 wanted)
+INLINE __u64 in_turn(WITH_CORE const struct flow *flow, __u64 wanted, const struct view *view)
 {
 	if (get32(&flow->last_response) > 0)
 		return wanted;
-	return min_u64(wanted, max_u64(share(CORE flow), 2 * initial_window(CORE flow)));
+	return min_u64(wanted, max_u64(share(CORE flow, view), 2 * initial_window(CORE flow)));
 }
 
 /* How far the sender may go now. Over a long path each further grant takes a round trip: the end of a response is granted at once, and what
  * there is no room for follows in a copy (`partial`). */
-SUBPROGRAM __u32 grant(WITH_CORE const struct flow *flow, const struct outgoing *out, struct trigger *trigger)
+SUBPROGRAM __u32 grant(WITH_CORE const struct flow *flow, const struct outgoing *out, const struct view *view, struct trigger *trigger)
 {
 	__u64 threshold = get64(&GATE->threshold), pipe, wanted, at_once;
 	bool midway, may_have_ended, side_by_side, among_many, asks, waits, far_end;
 
-	if (!flow || !out || !trigger)
+	if (!flow || !out || !view || !trigger)
 		return 0;
-	pipe = pipe_of(CORE flow);
+	pipe = view->pipe;
 	midway = any_flag(flow, FLOW_PUSHES_MIDWAY) && (pipe > 0 || get64(&flow->size) < expected(CORE flow));
 	may_have_ended = any_flag(flow, FLOW_STOPPED) && out->ack == get32(&flow->received) && !midway;
 	side_by_side = pipe > 0 || concurrent(CORE_ALONE);
 	asks = out->class == CLASS_REQUEST || get64(&flow->size) == 0;
 	among_many = asks && get64(&GATE->active) > TURNS && !side_by_side;
-	if (out->class == CLASS_HANDSHAKE && !any_flag(flow, FLOW_HALF_OPEN) && !out->data && exceeds_turn(CORE flow))
+	if (out->class == CLASS_HANDSHAKE && !any_flag(flow, FLOW_HALF_OPEN) && !out->data && exceeds_turn(CORE flow, view))
 		return out->ack;
 	if (may_have_ended || among_many || (out->class == CLASS_HANDSHAKE && !out->data))
-		return least(CORE flow, out);
-	wanted = lacking(CORE flow, out->ack);
-	far_end = pipe > 0 && wanted < ~0ull && may_begin_together(CORE flow, pipe);
+		return least(CORE flow, out, view);
+	wanted = lacking(CORE flow, out->ack, view);
+	far_end = pipe > 0 && wanted < ~0ull && may_begin_together(CORE flow, view);
 	/* Slow start sends no more, and what is granted beyond keeps others waiting. */
-	if (starts_slowly(CORE flow))
+	if (starts_slowly(CORE flow, view))
 		wanted = min_u64(wanted, slow_start(CORE flow));
-	waits = asks && requests_wait(CORE_ALONE) && (pipe > 0 || nearly_fits(CORE flow, wanted));
+	waits = asks && requests_wait(CORE_ALONE) && (pipe > 0 || nearly_fits(CORE flow, wanted, view));
 	if (pipe == 0 || flow_wire(flow, min_u64(wanted, threshold)) > threshold / TURNS)
-		wanted = min_u64(wanted, part_of(CORE flow, out, pipe, wanted));
+		wanted = min_u64(wanted, part_of(CORE flow, out, wanted, view));
 	if (!side_by_side)
 		return edge_at(out, wanted);
-	at_once = affordable(CORE flow, out);
+	at_once = affordable(CORE flow, out, view);
 	/* What asks waits for all that its sender will send at once. */
 	if (waits)
 		at_once = max_u64(at_once, get32(&flow->last_response) > 0 ? wanted : initial_window(CORE flow));
 	if (far_end && out->copy)
-		at_once = max_u64(at_once, in_turn(CORE flow, wanted));
-	trigger->partial = far_end && at_once < wanted && !are_few(CORE_ALONE);
+		at_once = max_u64(at_once, in_turn(CORE flow, wanted, view));
+	trigger->partial = far_end && at_once < wanted && !view->few;
 	return edge_at(out, min_u64(wanted, at_once));
 }
 
@@ -367,24 +363,24 @@ SUBPROGRAM __u32 grant(WITH_CORE const struct flow *flow, const struct outgoing 
  * than its share of a long path, where that is what it has been granted, nor, of a response that has begun, more than what is expected
  * to follow: a trickle would bind the whole budget, and what never comes would keep others waiting until the response has ended. All that is
  * expected to follow counts where it has been granted. */
-INLINE void price(WITH_CORE const struct flow *flow, const struct outgoing *out, __u32 to,
-				  struct trigger *trigger)
+INLINE void price(WITH_CORE const struct flow *flow, const struct outgoing *out, const struct view *view, __u32 to,
+		  struct trigger *trigger)
 {
 	__u32 received = any_flag(flow, FLOW_RECEIVED) ? get32(&flow->received) : out->ack;
 	__u64 credit = flow_wire(flow, ahead_of(to, received)), much = get64(&GATE->threshold) / TURNS;
 	__u64 most = 2ull * max_u32(get32(&flow->window), get32(&flow->streamed));
 
-	if (credit > much && !trigger->calm && pipe_of(CORE flow) > 0)
-		much = flow_wire(flow, share(CORE flow));
+	if (credit > much && !trigger->calm && view->pipe > 0)
+		much = flow_wire(flow, share(CORE flow, view));
 	if (credit > much) {
 		if (get64(&flow->size) > 0) {
-			__u64 follows = lacking(CORE flow, out->ack);
+			__u64 follows = lacking(CORE flow, out->ack, view);
 
 			most = trigger->calm || follows == ~0ull ? min_u64(most, follows) : follows;
 		}
 		credit = max_u64(much, min_u64(credit, flow_wire(flow, most)));
 	}
-	if (sends_nothing(CORE flow, ahead_of(to, received)))
+	if (view->pipe > 0 && has_no_room(flow, ahead_of(to, received)))
 		credit = 0;
 	trigger->wire = saturating_sub(credit, get32(&flow->owed));
 	trigger->increment = 0;
@@ -394,53 +390,54 @@ INLINE void price(WITH_CORE const struct flow *flow, const struct outgoing *out,
 
 /* Whether an ACK of a sender that repairs its losses moves the edge: a partial ACK does where there is room. Frozen until all is
  * repaired, the edge would stop a sender with a long path, and it would then send a whole window at once. */
-INLINE bool repairs_on(WITH_CORE const struct flow *flow, const struct outgoing *out)
+INLINE bool repairs_on(WITH_CORE const struct flow *flow, const struct outgoing *out, const struct view *view)
 {
-	return ahead_of(out->ack, get32(&flow->released_ack)) > 0 && (pipe_of(CORE flow) > 0 || concurrent(CORE_ALONE)) &&
-	       room_for(CORE booked_with(CORE flow)) > flow_wire(flow, LEAST_SEGMENTS * get32(&flow->mss));
+	return ahead_of(out->ack, get32(&flow->released_ack)) > 0 && (view->pipe > 0 || concurrent(CORE_ALONE)) &&
+	       room_for(CORE view) > flow_wire(flow, LEAST_SEGMENTS * get32(&flow->mss));
 }
 
-INLINE void credit_trigger(WITH_CORE const struct flow *flow, const struct outgoing *out,
-					   struct trigger *trigger)
+INLINE void credit_trigger(WITH_CORE const struct flow *flow, const struct outgoing *out, const struct view *view,
+			   struct trigger *trigger)
 {
 	bool moves = out->class == CLASS_DATA ? !can_go_on(flow, out->ack)
-		     : out->class == CLASS_URGENT ? repairs_on(CORE flow, out) : out->class != CLASS_STALE;
+		     : out->class == CLASS_URGENT ? repairs_on(CORE flow, out, view) : out->class != CLASS_STALE;
 	__u32 to = kept_edge(flow, out), all = edge_at(out, 1u << 30);
-	bool fits = all_fits(CORE flow), calm = fits || explores(CORE_ALONE);
+	bool fits = all_fits(CORE flow, view), calm = fits || explores(CORE_ALONE);
 
 	trigger->calm = calm;
 	trigger->moves_edge = true;
 	if ((out->class == CLASS_ACK || out->class == CLASS_DATA) && credit_has_no_more(CORE flow)) {
-		bool nothing = exceeds_turn(CORE flow) && !out->repeated;
+		bool nothing = exceeds_turn(CORE flow, view) && !out->repeated;
 
-		trigger->edge = calm && may_keep(CORE flow) ? later(all, to) : nothing ? to : later(least(CORE flow, out), to);
+		trigger->edge = calm && may_keep(CORE flow, view) ? later(all, to) : nothing ? to : later(least(CORE flow, out, view), to);
 		return;
 	}
 	if (out->class == CLASS_DATA && any_flag(flow, FLOW_ONE_WAY)) {
-		trigger->edge = calm && may_keep(CORE flow) ? later(all, to) : to;
+		trigger->edge = calm && may_keep(CORE flow, view) ? later(all, to) : to;
 		return;
 	}
 	if (calm)
-		to = later(fits ? all : explored(CORE flow, out), to);
+		to = later(fits ? all : explored(CORE flow, out, view), to);
 	else if (moves)
-		to = later(grant(CORE flow, out, trigger), to);
-	price(CORE flow, out, to, trigger);
+		to = later(grant(CORE flow, out, view, trigger), to);
+	price(CORE flow, out, view, to, trigger);
 }
 
 /* What leaves while its grant waits costs what its sender has left; where `trigger` says already whether there is danger. */
-INLINE void without_grant(WITH_CORE const struct flow *flow, const struct outgoing *out, struct trigger *trigger)
+INLINE void without_grant(WITH_CORE const struct flow *flow, const struct outgoing *out, const struct view *view,
+			  struct trigger *trigger)
 {
-	price(CORE flow, out, kept_edge(flow, out), trigger);
+	price(CORE flow, out, view, kept_edge(flow, out), trigger);
 	/* A request is answered with a bare ACK, too. */
 	if (out->data)
 		trigger->wire += get32(&flow->header);
 }
 
 /* The same for what is held. */
-INLINE void split_off(WITH_CORE const struct flow *flow, const struct outgoing *out, struct trigger *trigger)
+INLINE void split_off(WITH_CORE const struct flow *flow, const struct outgoing *out, const struct view *view, struct trigger *trigger)
 {
-	trigger->calm = explores(CORE_ALONE) || all_fits(CORE flow);
-	without_grant(CORE flow, out, trigger);
+	trigger->calm = explores(CORE_ALONE) || all_fits(CORE flow, view);
+	without_grant(CORE flow, out, view, trigger);
 }
 
 #endif

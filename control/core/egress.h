@@ -182,7 +182,7 @@ INLINE bool scheduler_is_called(CORE_ONLY)
 }
 
 INLINE bool may_pass(WITH_CORE const struct flow *flow, const struct segment *segment, const struct outgoing *out,
-		     const struct trigger *trigger, __u64 now)
+		     const struct view *view, const struct trigger *trigger, __u64 now)
 {
 	bool order_kept = get32(&flow->held) == 0 || only_a_copy_waits(flow), first;
 	__u64 held, wire = trigger->wire;
@@ -207,9 +207,9 @@ INLINE bool may_pass(WITH_CORE const struct flow *flow, const struct segment *se
 	order_kept = order_kept && !(segment->flags & SYN && syns_are_arriving(CORE now));
 	/* A short exchange on a new connection does not queue behind others: what a handshake invites may use an eighth more than the
 	 * budget, which the buffer has. */
-	if (order_kept && class == CLASS_HANDSHAKE && SETTINGS->credit && keeps_pace(CORE flow, out, trigger, now) &&
-	    owed_up_to(CORE path_of(max_u64(booked_with(CORE flow), get64(&GATE->threshold)))) + wire <=
-		    get64(&GATE->threshold) + max_u64(get64(&GATE->threshold) / 8, pipe_of(CORE flow)))
+	if (order_kept && class == CLASS_HANDSHAKE && SETTINGS->credit && keeps_pace(CORE flow, out, trigger, view, now) &&
+	    owed_up_to(CORE path_of(max_u64(view->booked, get64(&GATE->threshold)))) + wire <=
+		    get64(&GATE->threshold) + max_u64(get64(&GATE->threshold) / 8, view->pipe))
 		return true;
 	if (held >= SETTINGS->max_held)
 		return true;
@@ -217,8 +217,9 @@ INLINE bool may_pass(WITH_CORE const struct flow *flow, const struct segment *se
 	 * scheduler has come are answered together, and leave the link idle until then.
 	 * What waits for room on short paths does not stand before a long one, which has room of its own. Many take turns there, too. */
 	first = held == 0 || (class == CLASS_REQUEST && governs(CORE flow) && scheduler_is_called(CORE_ALONE)) ||
-		(governs(CORE flow) && pipe_of(CORE flow) > 0 && !(get64(&GATE->far_waits) && may_burst(CORE flow)));
-	return order_kept && (wire == 0 || (first && admits(CORE wire, booked_with(CORE flow)) && keeps_pace(CORE flow, out, trigger, now)));
+		(governs(CORE flow) && view->pipe > 0 && !(get64(&GATE->far_waits) && may_burst(CORE flow)));
+	return order_kept && (wire == 0 || (first && admits(CORE wire, view->booked, view->beside) &&
+					    keeps_pace(CORE flow, out, trigger, view, now)));
 }
 
 /*
@@ -235,9 +236,9 @@ INLINE bool leaves_without_grant(WITH_CORE const struct flow *flow, const struct
 
 /* Whether a response with an end in sight comes over a long path: its next ACK may be a round trip away, and the burst that a late grant
  * brings is none that a stream would go on with. */
-INLINE bool ends_far_away(WITH_CORE const struct flow *flow)
+INLINE bool ends_far_away(WITH_CORE const struct flow *flow, const struct view *view)
 {
-	return pipe_of(CORE flow) > 0 && get64(&flow->size) < expected(CORE flow);
+	return view->pipe > 0 && get64(&flow->size) < expected(CORE flow);
 }
 
 /* Whether a copy of what leaves can be held for what there is no room for. */
@@ -280,6 +281,7 @@ INLINE bool told_less(WITH_CORE const struct flow *flow, struct outgoing *out)
 SUBPROGRAM int account_egress(WITH_CORE struct flow *flow, const struct segment *segment, __u64 now, struct outgoing *out)
 {
 	struct trigger trigger = {};
+	struct view view;
 	bool pass, split;
 	__u32 tsval;
 
@@ -336,23 +338,24 @@ SUBPROGRAM int account_egress(WITH_CORE struct flow *flow, const struct segment 
 		add64(&GATE->passed, 1);
 		return DECIDE_PASS;
 	}
-	trigger_of(CORE flow, out, &trigger);
-	if (SETTINGS->thin_acks && !trigger.calm && governs(CORE flow) && may_thin(CORE flow, out)) {
+	look(CORE flow, &view);
+	trigger_of(CORE flow, out, &view, &trigger);
+	if (SETTINGS->thin_acks && !trigger.calm && governs(CORE flow) && may_thin(flow, out, &view)) {
 		add64(&GATE->thinned, 1);
 		return DECIDE_DISCARD;
 	}
-	pass = may_pass(CORE flow, segment, out, &trigger, now);
+	pass = may_pass(CORE flow, segment, out, &view, &trigger, now);
 	split = pass && trigger.partial && rest_can_wait(CORE flow, out);
 	if (!pass && governs(CORE flow) && leaves_without_grant(CORE flow, segment, out)) {
 		bool queued = get32(&flow->held) > 0;
 
-		split = !queued && (!can_go_on(flow, out->ack) || ends_far_away(CORE flow));
+		split = !queued && (!can_go_on(flow, out->ack) || ends_far_away(CORE flow, &view));
 		pass = !queued || only_a_copy_waits(flow);
 		if (pass)
-			without_grant(CORE flow, out, &trigger);
+			without_grant(CORE flow, out, &view, &trigger);
 	}
 	if (pass) {
-		charge(CORE flow, out, &trigger, now);
+		charge(CORE flow, out, &trigger, &view, now);
 		if (out->stamped && get64(&flow->ts_start) == 0) {
 			set32(&flow->ts_value, segment->tsval);
 			set32(&flow->ts_received, get32(&flow->received));
@@ -382,16 +385,18 @@ SUBPROGRAM int pass_after_all(WITH_CORE struct flow *flow, const struct outgoing
 {
 	struct trigger trigger = {};
 	struct outgoing alone;
+	struct view view;
 
 	if (!flow || !out)
 		return 0;
 	lower_flags(flow, FLOW_COPIED);
 	alone = *out;
 	alone.copy = false;
-	trigger_of(CORE flow, &alone, &trigger);
+	look(CORE flow, &view);
+	trigger_of(CORE flow, &alone, &view, &trigger);
 	add32(&flow->held, -1);
 	add64(&GATE->held, -1);
-	charge(CORE flow, out, &trigger, now);
+	charge(CORE flow, out, &trigger, &view, now);
 	add64(&GATE->passed, 1);
 	return 0;
 }

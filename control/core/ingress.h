@@ -318,10 +318,11 @@ HOT void receive(WITH_CORE struct flow *flow, const struct segment *segment, __u
 			deactivate(CORE flow);
 		} else if (activate(CORE flow) && governs(CORE flow)) {
 			set32(&flow->run, segment->payload);
-			owe(CORE flow, flow_wire(flow, remaining(flow, end)));
+			owe(CORE flow, flow_wire(flow, remaining(flow, end)), booked_with(CORE flow, frames_rate(CORE_ALONE)));
 		}
 		/* What is left of its window waits with the flow for its next grant. */
-		if (governs(CORE flow) && sends_nothing(CORE flow, remaining(flow, end)) && !any_flag(flow, FLOW_RECOVERING))
+		if (governs(CORE flow) && has_no_room(flow, remaining(flow, end)) && pipe_of(CORE flow) > 0 &&
+		    !any_flag(flow, FLOW_RECOVERING))
 			void_debt(CORE flow);
 	} else {
 		if (any_flag(flow, FLOW_RECOVERING) && was_lost(CORE flow, segment, now))
@@ -450,7 +451,7 @@ HOT bool account_ingress(WITH_CORE struct flow *flow, const struct segment *segm
 	}
 	sample_timestamp(CORE flow, segment, now);
 	wanted = get64(&GATE->wanted);
-	return wanted > 0 && admits(CORE wanted, get64(&GATE->wanted_path)) && replace64(&GATE->wanted, wanted, 0);
+	return wanted > 0 && admits_over(CORE wanted, get64(&GATE->wanted_path)) && replace64(&GATE->wanted, wanted, 0);
 }
 
 #endif

@@ -42,17 +42,26 @@ __u32 ackgate_egress(STATE, struct flow *flow, const struct segment *segment, __
 
 void ackgate_trigger(STATE, const struct flow *flow, const struct outgoing *out, struct trigger *trigger)
 {
-	trigger_of(CORE flow, out, trigger);
+	struct view view;
+
+	look(CORE flow, &view);
+	trigger_of(CORE flow, out, &view, trigger);
 }
 
 void ackgate_without_grant(STATE, const struct flow *flow, const struct outgoing *out, struct trigger *trigger)
 {
-	split_off(CORE flow, out, trigger);
+	struct view view;
+
+	look(CORE flow, &view);
+	split_off(CORE flow, out, &view, trigger);
 }
 
 void ackgate_charge(STATE, struct flow *flow, const struct outgoing *out, const struct trigger *trigger, __u64 now)
 {
-	charge(CORE flow, out, trigger, now);
+	struct view view;
+
+	look(CORE flow, &view);
+	charge(CORE flow, out, trigger, &view, now);
 }
 
 __u16 ackgate_window(STATE, const struct flow *flow, const struct outgoing *out)
@@ -147,12 +156,12 @@ __u64 ackgate_in_flight(STATE)
 
 bool ackgate_admits(STATE, __u64 trigger, __u64 holds)
 {
-	return admits(CORE trigger, holds);
+	return admits_over(CORE trigger, holds);
 }
 
 __u64 ackgate_booked_with(STATE, const struct flow *flow)
 {
-	return booked_with(CORE flow);
+	return booked_with(CORE flow, frames_rate(CORE_ALONE));
 }
 
 __u64 ackgate_pipe_of(STATE, const struct flow *flow)
@@ -162,15 +171,21 @@ __u64 ackgate_pipe_of(STATE, const struct flow *flow)
 
 __u64 ackgate_room_needed(STATE, __u64 trigger, __u64 holds)
 {
-	return room_needed(CORE trigger, holds);
+	return room_needed(CORE trigger, holds, pipe(CORE holds, are_few(CORE link_rate(CORE_ALONE))));
 }
 
 bool ackgate_keeps_pace(STATE, const struct flow *flow, const struct outgoing *out, const struct trigger *trigger, __u64 now)
 {
-	return keeps_pace(CORE flow, out, trigger, now);
+	struct view view;
+
+	look(CORE flow, &view);
+	return keeps_pace(CORE flow, out, trigger, &view, now);
 }
 
 __u64 ackgate_keeps_pace_at(STATE, const struct flow *flow, const struct outgoing *out, const struct trigger *trigger, __u64 now)
 {
-	return keeps_pace_at(CORE flow, out, trigger, now);
+	struct view view;
+
+	look(CORE flow, &view);
+	return keeps_pace_at(CORE flow, out, trigger, &view, now);
 }

@@ -59,7 +59,7 @@ INLINE void pac_note_answer(WITH_CORE const struct flow *flow, __u64 wire, __u64
  * begin to answer while one responds, rate x think / response; by chance fewer do, so several times more. While CE marks keep the
  * queue short, senders bound their windows themselves, and what one leaves another may use.
  */
-INLINE __u64 windows_abreast(WITH_CORE const struct flow *flow)
+INLINE __u64 windows_abreast(WITH_CORE const struct flow *flow, const struct view *view)
 {
 	__u64 peak = max_u64(get64(&GATE->peak_active), 1), response = expected(CORE flow), meanwhile;
 
@@ -70,15 +70,15 @@ INLINE __u64 windows_abreast(WITH_CORE const struct flow *flow)
 	if (response == 0)
 		return 1;
 	/* What a long path holds is no part of the budget. */
-	meanwhile = saturating_sub(link_rate(CORE_ALONE) * get64(&GATE->think) >> 20, pipe_of(CORE flow));
+	meanwhile = saturating_sub(view->rate * get64(&GATE->think) >> 20, view->pipe);
 	return min_u64(peak, 1 + ASKED_AHEAD * meanwhile / response);
 }
 
 /* One window leaves room beside it for the begin of the next turn. */
-INLINE __u32 largest_window(WITH_CORE const struct flow *flow)
+INLINE __u32 largest_window(WITH_CORE const struct flow *flow, const struct view *view)
 {
-	__u64 mss = get32(&flow->mss), cap = get64(&GATE->cap), abreast = windows_abreast(CORE flow);
-	__u64 all = (abreast > 1 ? cap : cap * 4 / 5) + pipe_of(CORE flow);
+	__u64 mss = get32(&flow->mss), cap = get64(&GATE->cap), abreast = windows_abreast(CORE flow, view);
+	__u64 all = (abreast > 1 ? cap : cap * 4 / 5) + view->pipe;
 	__u64 segments = all / abreast / max_u64(mss + get32(&flow->header), 1);
 
 	return min_u64(max_u64(segments, LEAST_SEGMENTS) * mss, 1u << 30);
@@ -121,14 +121,14 @@ INLINE __u32 increment(WITH_CORE const struct flow *flow, __u32 acked, const str
 }
 
 /* Eq. 3: what the segment acknowledges, and what the sender's window grows by. */
-INLINE void pac_trigger(WITH_CORE const struct flow *flow, const struct outgoing *out, struct trigger *trigger)
+INLINE void pac_trigger(WITH_CORE const struct flow *flow, const struct outgoing *out, const struct view *view, struct trigger *trigger)
 {
 	__u32 mss = get32(&flow->mss), acked;
 	__u64 payload;
 	bool hole;
 
 	if (bounded(CORE flow)) {
-		trigger->edge = within(flow, out, largest_window(CORE flow));
+		trigger->edge = within(flow, out, largest_window(CORE flow, view));
 		trigger->moves_edge = true;
 	}
 	wake_trigger(CORE flow, out, trigger);
@@ -150,12 +150,12 @@ INLINE void pac_trigger(WITH_CORE const struct flow *flow, const struct outgoing
 }
 
 /* Whether all that waits would take longer than senders' timers allow: then holding only makes them fire. */
-INLINE bool pac_beyond_timers(WITH_CORE const struct flow *flow)
+INLINE bool pac_beyond_timers(WITH_CORE const struct flow *flow, const struct view *view)
 {
 	__u64 waits = get64(&GATE->peak_active) * flow_wire(flow, get32(&flow->window));
 
-	return timer_is_short(CORE_ALONE) && waits > get64(&GATE->threshold) &&
-	       waits > link_rate(CORE_ALONE) * below_timer(longest_turn(CORE_ALONE), own_timer(CORE_ALONE)) >> 20;
+	return view->short_timer && waits > get64(&GATE->threshold) &&
+	       waits > view->rate * below_timer(longest_turn(CORE_ALONE), own_timer(CORE_ALONE)) >> 20;
 }
 
 /* What the model learns when a flow has been silent for so long that its debt expires. */

@@ -38,30 +38,31 @@ INLINE __u16 window_field(WITH_CORE const struct flow *flow, const struct outgoi
 	return pac_window(CORE flow, out);
 }
 
-HOT void trigger_of(WITH_CORE const struct flow *flow, const struct outgoing *out, struct trigger *trigger)
+HOT void trigger_of(WITH_CORE const struct flow *flow, const struct outgoing *out, const struct view *view, struct trigger *trigger)
 {
 	if (governs(CORE flow)) {
-		credit_trigger(CORE flow, out, trigger);
+		credit_trigger(CORE flow, out, view, trigger);
 	} else if (SETTINGS->credit) {
 		wake_trigger(CORE flow, out, trigger);
 	} else {
-		trigger->calm = pac_beyond_timers(CORE flow);
-		pac_trigger(CORE flow, out, trigger);
+		trigger->calm = pac_beyond_timers(CORE flow, view);
+		pac_trigger(CORE flow, out, view, trigger);
 	}
 }
 
 /* A segment leaves: what it triggers is owed from now on (Eq. 4), and the sender may go on to its edge. */
-SUBPROGRAM int charge(WITH_CORE struct flow *flow, const struct outgoing *out, const struct trigger *trigger, __u64 now)
+SUBPROGRAM int charge(WITH_CORE struct flow *flow, const struct outgoing *out, const struct trigger *trigger,
+		      const struct view *view, __u64 now)
 {
 	__u32 window;
 
-	if (!flow || !out || !trigger)
+	if (!flow || !out || !trigger || !view)
 		return 0;
 	window = get32(&flow->window);
-	note_pace(CORE flow, out, trigger, now);
+	note_pace(CORE flow, out, trigger, view, now);
 	if (trigger->wire > 0) {
 		activate(CORE flow);
-		owe(CORE flow, trigger->wire);
+		owe(CORE flow, trigger->wire, view->booked);
 		lower_flags(flow, FLOW_FORGIVEN);
 		set64(&flow->last_active, now);
 		raise_flags(flow, (SETTINGS->credit ? 0 : FLOW_AWAITED) | (out->class == CLASS_REQUEST ? FLOW_ASKED : 0));

@@ -46,7 +46,9 @@ INLINE __u64 longest_turn(CORE_ONLY)
 
 INLINE bool timer_is_short(CORE_ONLY)
 {
-	return below_timer(longest_turn(CORE_ALONE), own_timer(CORE_ALONE)) < longest_turn(CORE_ALONE);
+	__u64 timer = own_timer(CORE_ALONE);
+
+	return timer > 0 && TIMER_SHARE(timer) < longest_turn(CORE_ALONE);
 }
 
 /* A timer has fired after `wait`. Of sixteen that do, about one is faster than what is known then. */

@@ -129,7 +129,7 @@ static void begin(int beginning)
 		/* Another one owes all that may be owed: what leaves has to wait. */
 		open_flow(CORE &world.other, now);
 		activate(CORE &world.other);
-		owe(CORE &world.other, most);
+		owe(CORE &world.other, most, booked_with(CORE &world.other, frames_rate(CORE_ALONE)));
 	}
 	if (world.holds[0]) {
 		world.holds[0] = false;
@@ -185,11 +185,13 @@ static const char *what_is_wrong(void)
 static void release(int which)
 {
 	struct trigger trigger = {};
+	struct view view;
 
 	if (!world.holds[which])
 		return;
-	trigger_of(CORE &world.flow, &world.held[which], &trigger);
-	charge(CORE &world.flow, &world.held[which], &trigger, now);
+	look(CORE &world.flow, &view);
+	trigger_of(CORE &world.flow, &world.held[which], &view, &trigger);
+	charge(CORE &world.flow, &world.held[which], &trigger, &view, now);
 	add32(&world.flow.held, -1);
 	add64(&world.gate.held, -1);
 }

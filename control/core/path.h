@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * What the link carries, what a flow's path holds, and whether few or many flows share it.
+ */
+#ifndef ACKGATE_CORE_PATH_H
+#define ACKGATE_CORE_PATH_H
+
+#include "edge.h"
+#include "timer.h"
+
+/* A path is long if it holds more than three quarters of the threshold, or half of it where flows are few, and at least so much. What
+ * shorter ones hold is covered by the budget, and in their RTTs is what stood in the queue. A few flows wait for each other at the end of
+ * a response if that leaves the budget little more than the path holds; many fill the link in turns. */
+#define LEAST_LONG_PATH (16 * FULL_FRAME)
+/* Round trips after which the least of them is believed: one alone may contain a pause of the sender. */
+#define SAMPLES 8
+
+/* So many full frames keep a sender moving that sends side by side with others: two on their way, two acknowledged. */
+#define QUANTUM (4 * FULL_FRAME)
+/* What a host takes, ns, for each aggregate of segments that arrives: a process wakes and reads, and an ACK leaves. */
+#define AGGREGATE_DELAY 20000ull
+/* The most bytes of an aggregate. */
+#define LARGEST_AGGREGATE 65536ull
+
+/* What the link carries, bytes per 2^20 ns: as given, or less where it has shown to. */
+INLINE __u64 link_rate(CORE_ONLY)
+{
+	__u64 given = SETTINGS->rate, carries = get64(&GATE->carries);
+
+	return carries > 0 ? min_u64(given, carries) : given;
+}
+
+/* What the link carries as far as arrivals show: what arrives at most, and a quarter more, for it may not have been filled. */
+INLINE __u64 peak_rate(CORE_ONLY)
+{
+	__u64 peak = get64(&GATE->peak);
+
+	return peak + peak / 4;
+}
+
+/* What the link carries, or where no rate was given, what arrivals show, which grows with them. Lengths of paths go by this one. */
+INLINE __u64 path_rate(CORE_ONLY)
+{
+	__u64 rate = link_rate(CORE_ALONE);
+
+	return rate > 0 ? rate : peak_rate(CORE_ALONE);
+}
+
+/* What the link carries of full frames: preamble, gap and checksum take a sixty-fourth of it. */
+INLINE __u64 frames_rate(CORE_ONLY)
+{
+	__u64 rate = path_rate(CORE_ALONE);
+
+	return rate - rate / 64;
+}
+
+/* What keeps a flow moving side by side with others, wire bytes: two aggregates, large enough that neither host takes longer for one than
+ * the link does. */
+INLINE __u64 quantum(__u64 rate)
+{
+	return max_u64(QUANTUM, 2 * min_u64(rate * AGGREGATE_DELAY >> 20, LARGEST_AGGREGATE));
+}
+
+/*
+ * What the flow's path holds, wire bytes. The least RTT is timed by timestamps, less what our own grants may have queued
+ * meanwhile. Until there are enough samples the handshake's counts, less what may have queued then. Too little here costs
+ * a long path some of its window, too much would overflow the buffer.
+ */
+INLINE __u64 path_holds(WITH_CORE const struct flow *flow, __u64 rate)
+{
+	/* Never more than the handshake's, where it was seen: what we queue ourselves must not make a path longer and longer. */
+	if (get32(&flow->samples) >= SAMPLES && get32(&flow->rtt) > 0 && !SETTINGS->timestamps)
+		return rate * min_u64(get32(&flow->least_rtt), get32(&flow->rtt)) >> 20;
+	if (get32(&flow->samples) >= SAMPLES)
+		return rate * get32(&flow->least_rtt) >> 20;
+	return rate * get32(&flow->handshake_rtt) >> 20;
+}
+
+/* Whether flows were so few of late that what keeps each of them moving fits the budget. */
+INLINE bool are_few(WITH_CORE __u64 rate)
+{
+	return get64(&GATE->peak_active) * quantum(rate) <= get64(&GATE->threshold);
+}
+
+/* Whether all active flows can send side by side: nobody waits, and no ACK needs a copy. */
+INLINE bool concurrent(CORE_ONLY)
+{
+	return get64(&GATE->active) * QUANTUM <= get64(&GATE->threshold);
+}
+
+/* What paths hold at most that are not long: it is covered by the budget. */
+INLINE __u64 short_path(WITH_CORE bool few)
+{
+	__u64 threshold = get64(&GATE->threshold);
+
+	return max_u64(few ? threshold / 2 : threshold / 4 * 3, LEAST_LONG_PATH);
+}
+
+/* So much if a path that holds it is long, else 0. Where all flows of late send side by side, in between a part: no less may be in flight
+ * than with a smaller threshold, with which the path would be long. */
+INLINE __u64 pipe(WITH_CORE __u64 holds, bool few)
+{
+	__u64 threshold = get64(&GATE->threshold);
+
+	if (!SETTINGS->long_paths || holds <= LEAST_LONG_PATH)
+		return 0;
+	if (get64(&GATE->peak_active) * QUANTUM > threshold)
+		return holds > short_path(CORE few) ? holds : 0;
+	return min_u64(holds, saturating_sub(few ? 3 * holds : holds / 3 * 7, threshold));
+}
+
+/* What the flow's path holds if it is long, else 0. */
+INLINE __u64 pipe_of(WITH_CORE const struct flow *flow)
+{
+	return pipe(CORE path_holds(CORE flow, frames_rate(CORE_ALONE)), are_few(CORE link_rate(CORE_ALONE)));
+}
+
+/* Whether the window of a sender in the middle of a response has no room for a whole segment. Over a long path it sends nothing then. Over
+ * short ones, where a debt soon expires, what is left counts as in flight all the same: the ends of responses do fit. */
+INLINE bool has_no_room(const struct flow *flow, __u32 window)
+{
+	return window < get32(&flow->mss) && get64(&flow->size) > 0;
+}
+
+/* What the shortest path holds, wire bytes, by the least that a handshake has taken of late: a flow's own least round trip, less what may have
+ * been queued, can come out at nothing. */
+INLINE __u64 least_path(WITH_CORE __u64 rate)
+{
+	return rate * get32(&GATE->least_handshake) >> 20;
+}
+
+/* What a flow's debt is booked with, wire bytes: what its path holds; nothing where all in flight counts alike, or nobody knows. */
+INLINE __u64 booked_with(WITH_CORE const struct flow *flow, __u64 rate)
+{
+	bool known = get32(&flow->samples) >= SAMPLES || get32(&flow->handshake_rtt) > 0;
+
+	return SETTINGS->long_paths && known ? max_u64(path_holds(CORE flow, rate), least_path(CORE rate)) : 0;
+}
+
+/* What one decision goes by besides flow and gate. Made once: each look at what many processors share costs time, and code for it more. */
+struct view {
+	/* What the link carries, bytes per 2^20 ns; 0 when it is not known. */
+	__u64 rate;
+	/* What the flow's path holds, wire bytes. */
+	__u64 holds;
+	/* The same if the path is long, else 0. */
+	__u64 pipe;
+	/* What its debt is booked with, wire bytes. */
+	__u64 booked;
+	/* What that may have on its way beside the budget, wire bytes. */
+	__u64 beside;
+	/* What keeps each flow of late moving fits the budget. */
+	bool few;
+	/* Our own TCP's timer is shorter than the longest turn. */
+	bool short_timer;
+};
+
+SUBPROGRAM int look(WITH_CORE const struct flow *flow, struct view *view)
+{
+	__u64 rate = frames_rate(CORE_ALONE);
+
+	if (!flow || !view)
+		return 0;
+	view->rate = link_rate(CORE_ALONE);
+	view->few = are_few(CORE view->rate);
+	view->holds = path_holds(CORE flow, rate);
+	view->pipe = pipe(CORE view->holds, view->few);
+	view->booked = booked_with(CORE flow, rate);
+	view->beside = view->booked == view->holds ? view->pipe : pipe(CORE view->booked, view->few);
+	view->short_timer = timer_is_short(CORE_ALONE);
+	return 0;
+}
+
+#endif
