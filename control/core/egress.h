@@ -47,13 +47,11 @@ INLINE bool is_short(const struct segment *segment)
 	return segment->frames <= 1 && segment->payload <= LARGEST_REQUEST;
 }
 
-SUBPROGRAM int data_class(WITH_CORE struct flow *flow, const struct segment *segment, __u64 now)
+HOT enum class data_class(WITH_CORE struct flow *flow, const struct segment *segment, __u64 now)
 {
 	bool received_all, quiet, new, idle, brief, unanswered;
 	__u32 response;
 
-	if (!flow || !segment)
-		return 0;
 	/* A repeat asks for nothing new. */
 	if (any_flag(flow, FLOW_REPEATS))
 		return CLASS_DATA;

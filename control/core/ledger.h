@@ -66,25 +66,32 @@ ROLLED
 	return bytes;
 }
 
-/* Of what is in flight, what is due within the round trip of a path that holds so much: of a longer path's its part. What Eq. 6 has
- * written off is taken from it. */
-SUBPROGRAM __u64 counted(WITH_CORE __u64 holds)
+/* Of what is in flight over all but the shortest paths, what is due within the round trip of one that holds so much: of a longer path's
+ * its part. */
+SUBPROGRAM __u64 counted_beyond(WITH_CORE __u64 holds)
 {
-	__u64 all = get64(&GATE->owed), bytes = owed_nearby(CORE_ALONE), own = holds >> 10;
-
-	if (bytes < all) {
-		/* Round trips are known to a quarter, and those of short paths hardly, for what waits in the queue is in them. */
-		__u64 alike = max_u64(own, short_path(CORE are_few(CORE link_rate(CORE_ALONE))) >> 10) / 4 * 5;
+	__u64 bytes = 0, own = holds >> 10;
+	/* Round trips are known to a quarter, and those of short paths hardly, for what waits in the queue is in them. */
+	__u64 alike = max_u64(own, short_path(CORE are_few(CORE link_rate(CORE_ALONE))) >> 10) / 4 * 5;
 
 ROLLED
-		for (int i = 1; i < PATHS; i++) {
-			__u64 owed = get64(&GATE->owed_by_path[i]);
-			/* What these paths hold in the mean, KiB. */
-			__u64 mean = owed > 0 ? get64(&GATE->held_by_path[i]) / owed : 0;
+	for (int i = 1; i < PATHS; i++) {
+		__u64 owed = get64(&GATE->owed_by_path[i]);
+		/* What these paths hold in the mean, KiB. */
+		__u64 mean = owed > 0 ? get64(&GATE->held_by_path[i]) / owed : 0;
 
-			bytes += mean > alike ? owed * own / mean : owed;
-		}
+		bytes += mean > alike ? owed * own / mean : owed;
 	}
+	return bytes;
+}
+
+/* Of all that is in flight, what is due within that round trip. What Eq. 6 has written off is taken from it. */
+INLINE __u64 counted(WITH_CORE __u64 holds)
+{
+	__u64 all = get64(&GATE->owed), bytes = owed_nearby(CORE_ALONE);
+
+	if (bytes < all)
+		bytes += counted_beyond(CORE holds);
 	return saturating_sub(min_u64(bytes, all), get64(&GATE->written_off));
 }
 
@@ -285,16 +292,19 @@ INLINE void forgive(WITH_CORE const struct flow *flow, __u64 debt)
 	}
 }
 
-/* Returns a flow's debt to the budget: it ended, fell silent, or said that it has no more. */
-SUBPROGRAM int void_debt(WITH_CORE struct flow *flow)
+SUBPROGRAM int forgive_all(WITH_CORE struct flow *flow)
 {
-	if (!flow)
-		return 0;
-	set32(&flow->unpaid, 0);
-	if (get32(&flow->owed) == 0)
-		return 0;
-	forgive(CORE flow, take32(&flow->owed));
+	if (flow)
+		forgive(CORE flow, take32(&flow->owed));
 	return 0;
+}
+
+/* Returns a flow's debt to the budget: it ended, fell silent, or said that it has no more. */
+INLINE void void_debt(WITH_CORE struct flow *flow)
+{
+	set32(&flow->unpaid, 0);
+	if (get32(&flow->owed) > 0)
+		forgive_all(CORE flow);
 }
 
 #endif
