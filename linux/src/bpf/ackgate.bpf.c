@@ -323,8 +323,15 @@ static __always_inline bool rewrite_window(struct __sk_buff *skb, const struct f
 static __always_inline void note_link(struct __sk_buff *skb, __u32 id)
 {
 	struct link *link = bpf_map_lookup_elem(&links, &id);
+	const __u32 *from = (void *)(long)skb->data;
+	__u32 *to = (void *)link;
 
-	if (!link || bpf_skb_load_bytes(skb, 0, link->head, sizeof(link->head)))
+	if (!link)
+		return;
+	if ((void *)from + sizeof(link->head) <= (void *)(long)skb->data_end)
+		for (unsigned int i = 0; i < sizeof(link->head) / sizeof(*to); i++)
+			to[i] = from[i];
+	else if (bpf_skb_load_bytes(skb, 0, link->head, sizeof(link->head)))
 		return;
 	link->tag = skb->vlan_present ? skb->vlan_tci : 0;
 	link->tag_protocol = skb->vlan_present ? bpf_ntohs(skb->vlan_proto) : 0;

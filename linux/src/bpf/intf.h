@@ -38,7 +38,7 @@ struct link {
 	/* A tag that travels beside the frame, as in struct held. */
 	__u16 tag;
 	__u16 tag_protocol;
-};
+} __attribute__((aligned(4)));
 
 /* Books of the datapath itself, beside PAC's. */
 struct books {
