@@ -317,8 +317,11 @@ HOT void receive(WITH_CORE struct flow *flow, const struct segment *segment, __u
 			void_debt(CORE flow);
 			deactivate(CORE flow);
 		} else if (activate(CORE flow) && governs(CORE flow)) {
+			struct view view = {};
+
+			look(CORE flow, &view);
 			set32(&flow->run, segment->payload);
-			owe(CORE flow, flow_wire(flow, remaining(flow, end)), booked_with(CORE flow, frames_rate(CORE_ALONE)));
+			owe(CORE flow, flow_wire(flow, remaining(flow, end)), view.booked);
 		}
 		/* What is left of its window waits with the flow for its next grant. */
 		if (governs(CORE flow) && has_no_room(flow, remaining(flow, end)) && pipe_of(CORE flow) > 0 &&

@@ -161,7 +161,10 @@ bool ackgate_admits(STATE, __u64 trigger, __u64 holds)
 
 __u64 ackgate_booked_with(STATE, const struct flow *flow)
 {
-	return booked_with(CORE flow, frames_rate(CORE_ALONE));
+	struct view view = {};
+
+	look(CORE flow, &view);
+	return view.booked;
 }
 
 __u64 ackgate_pipe_of(STATE, const struct flow *flow)

@@ -47,9 +47,9 @@ INLINE __u64 path_rate(CORE_ONLY)
 }
 
 /* What the link carries of full frames: preamble, gap and checksum take a sixty-fourth of it. */
-INLINE __u64 frames_rate(CORE_ONLY)
+INLINE __u64 frames_rate(WITH_CORE __u64 link)
 {
-	__u64 rate = path_rate(CORE_ALONE);
+	__u64 rate = link > 0 ? link : peak_rate(CORE_ALONE);
 
 	return rate - rate / 64;
 }
@@ -112,7 +112,9 @@ INLINE __u64 pipe(WITH_CORE __u64 holds, bool few)
 /* What the flow's path holds if it is long, else 0. */
 INLINE __u64 pipe_of(WITH_CORE const struct flow *flow)
 {
-	return pipe(CORE path_holds(CORE flow, frames_rate(CORE_ALONE)), are_few(CORE link_rate(CORE_ALONE)));
+	__u64 rate = link_rate(CORE_ALONE);
+
+	return pipe(CORE path_holds(CORE flow, frames_rate(CORE rate)), are_few(CORE rate));
 }
 
 /* Whether the window of a sender in the middle of a response has no room for a whole segment. Over a long path it sends nothing then. Over
@@ -130,11 +132,11 @@ INLINE __u64 least_path(WITH_CORE __u64 rate)
 }
 
 /* What a flow's debt is booked with, wire bytes: what its path holds; nothing where all in flight counts alike, or nobody knows. */
-INLINE __u64 booked_with(WITH_CORE const struct flow *flow, __u64 rate)
+INLINE __u64 booked_with(WITH_CORE const struct flow *flow, __u64 rate, __u64 holds)
 {
 	bool known = get32(&flow->samples) >= SAMPLES || get32(&flow->handshake_rtt) > 0;
 
-	return SETTINGS->long_paths && known ? max_u64(path_holds(CORE flow, rate), least_path(CORE rate)) : 0;
+	return SETTINGS->long_paths && known ? max_u64(holds, least_path(CORE rate)) : 0;
 }
 
 /* What one decision goes by besides flow and gate. Made once: each look at what many processors share costs time, and code for it more. */
@@ -157,15 +159,16 @@ struct view {
 
 SUBPROGRAM int look(WITH_CORE const struct flow *flow, struct view *view)
 {
-	__u64 rate = frames_rate(CORE_ALONE);
+	__u64 frames;
 
 	if (!flow || !view)
 		return 0;
 	view->rate = link_rate(CORE_ALONE);
+	frames = frames_rate(CORE view->rate);
 	view->few = are_few(CORE view->rate);
-	view->holds = path_holds(CORE flow, rate);
+	view->holds = path_holds(CORE flow, frames);
 	view->pipe = pipe(CORE view->holds, view->few);
-	view->booked = booked_with(CORE flow, rate);
+	view->booked = booked_with(CORE flow, frames, view->holds);
 	view->beside = view->booked == view->holds ? view->pipe : pipe(CORE view->booked, view->few);
 	view->short_timer = timer_is_short(CORE_ALONE);
 	return 0;

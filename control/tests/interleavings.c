@@ -129,7 +129,7 @@ static void begin(int beginning)
 		/* Another one owes all that may be owed: what leaves has to wait. */
 		open_flow(CORE &world.other, now);
 		activate(CORE &world.other);
-		owe(CORE &world.other, most, booked_with(CORE &world.other, frames_rate(CORE_ALONE)));
+		owe(CORE &world.other, most, 0);
 	}
 	if (world.holds[0]) {
 		world.holds[0] = false;
