@@ -42,7 +42,7 @@ use crate::units::{Span, Time};
 const FIRST: u64 = 16 * FULL_FRAME;
 /// The same on fast links, whose switches have more: what the link carries in this time.
 const FIRST_TIME: Span = Span::micros(100);
-/// With so much for each a few flows send side by side: `concurrent` of `core/ledger.h`. A part of that may bring nothing, so that it
+/// With so much for each a few flows send side by side: `concurrent` of `core/path.h`. A part of that may bring nothing, so that it
 /// is tried at once.
 const QUANTUM: u64 = 4 * FULL_FRAME;
 /// Where the buffer is not known, this many times the first budget is not yet a risk: what a few flows need side by side is tried up
@@ -99,7 +99,7 @@ fn with_reserve(gate: &Gate, top: u64) -> u64 {
     (top - (gate.peak_active.get() * FULL_FRAME).min(top / 4)).max(2 * FULL_FRAME)
 }
 
-/// What the link carries: as given, or less where it has shown to (`link_rate` of `core/ledger.h`).
+/// What the link carries: as given, or less where it has shown to (`link_rate` of `core/path.h`).
 fn link(config: &Config, gate: &Gate) -> u64 {
     let given = config.rate_mbps * 131_072 / 1_000;
     match gate.carries.get() {
@@ -108,14 +108,14 @@ fn link(config: &Config, gate: &Gate) -> u64 {
     }
 }
 
-/// The budget with which so many flows never wait for each other: what `concurrent` of `core/ledger.h` asks for, and a frame more
+/// The budget with which so many flows never wait for each other: what `concurrent` of `core/path.h` asks for, and a frame more
 /// for each, for grants are rounded up to units of the window field.
 const fn side_by_side(flows: u64) -> u64 {
     flows * 6 * FULL_FRAME
 }
 
 /// The budget with which whole responses of so many flows are granted at once over a long path, beside what the path holds (`least_path` of
-/// `core/ledger.h`); else the last of them waits for another round trip, and a part of this brings nothing.
+/// `core/path.h`); else the last of them waits for another round trip, and a part of this brings nothing.
 fn whole_responses(gate: &Gate, link: u64) -> u64 {
     let response = gate.largest_response.get();
     let frames_rate = link - link / 64;

@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `core/ingress.h`, `core/egress.h` | what a segment means (Algorithm 1) |
 //! | `core/ledger.h` | what is owed and what may be in flight (PAC §III-C, Eq. 4, 5) |
+//! | `core/path.h`, `core/pace.h` | what the link carries and a path holds; what over a long one must not come at once |
 //! | `core/price.h` | what a release triggers; asks one of the next two |
 //! | `core/pac.h` | by PAC's estimate (Eq. 3) |
 //! | `core/credit.h` | by exact credit |

@@ -90,6 +90,17 @@ pub fn fill_checksums(frame: &mut [u8], layout: &Layout) {
 
 fn options(segment: &Segment) -> Vec<u8> {
     let mut out = Vec::new();
+    let plain = !segment.sack && !segment.multipath;
+    if let (true, 1.., Some(shift), Some((value, echo))) = (plain, segment.mss, segment.wscale, segment.timestamps) {
+        // A SYN of Linux's has them in this order, SACK permitted among them.
+        out.extend_from_slice(&[2, 4]);
+        out.extend_from_slice(&segment.mss.to_be_bytes());
+        out.extend_from_slice(&[4, 2, 8, 10]);
+        out.extend_from_slice(&value.to_be_bytes());
+        out.extend_from_slice(&echo.to_be_bytes());
+        out.extend_from_slice(&[1, 3, 3, shift]);
+        return out;
+    }
     if segment.mss != 0 {
         out.extend_from_slice(&[2, 4]);
         out.extend_from_slice(&segment.mss.to_be_bytes());

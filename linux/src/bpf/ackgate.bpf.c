@@ -160,10 +160,11 @@ SUBPROGRAM int leave_alone(const struct flow_key *key, int fresh, __u32 said)
  * socket yet. Without `skb` there are no such rules: netfilter's match cannot ask for groups. */
 static __always_inline struct flow *find_flow(struct __sk_buff *skb, const struct packet *packet, bool ingress, __u32 *id)
 {
-	bool groups = skb && selection & SELECT_GROUPS, known = find_id(&packet->key, id);
+	bool groups = skb && selection & SELECT_GROUPS, known;
 	__u8 flags = packet->segment.flags;
 	__u32 said = 0;
 
+	known = (flags & (SYN | ACK)) == SYN ? look_up_id(&packet->key, id) : find_id(&packet->key, id);
 	if (groups && !ingress && (!known || (flags & (SYN | ACK)) == (SYN | ACK)))
 		said = said_of_groups(skb);
 	if (known) {

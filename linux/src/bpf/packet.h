@@ -297,41 +297,49 @@ SUBPROGRAM int parse_tcp(struct __sk_buff *skb, const struct ip *ip, bool ingres
 	return ACCEPTED;
 }
 
+/* The options that Linux's SYNs have, in its order: MSS, SACK permitted, timestamps, window scale. */
+static __always_inline bool usual_of_syn(const __be32 *words, struct options *options)
+{
+	__u32 mss = bpf_ntohl(words[0]), scale = bpf_ntohl(words[4]);
+
+	if (mss >> 16 != 0x0204 || words[1] != bpf_htonl(0x0402080a) || scale >> 8 != 0x010303)
+		return false;
+	options->mss = mss;
+	options->wscale = (__u8)scale > MAX_WSCALE ? MAX_WSCALE : (__u8)scale;
+	options->tsval = bpf_ntohl(words[2]);
+	options->tsecr = bpf_ntohl(words[3]);
+	return true;
+}
+
 /*
  * What nearly every segment looks like: untagged IPv4 without options, TCP with nothing but timestamps, aligned as RFC 7323
- * appendix A has it, all headers in the linear part. It is read in place, for each call of a helper costs as much as the
- * rest. Its IPv4 header, behind which the others stand; NULL is no verdict.
+ * appendix A has it, or a SYN of Linux's, all headers in the linear part. It is read in place, for each call of a helper costs
+ * as much as the rest. False is no verdict.
  */
-static __always_inline const struct ipv4 *usual(const struct __sk_buff *skb)
+static __always_inline bool parse_usual(const struct __sk_buff *skb, bool ingress, struct packet *out)
 {
 	const void *data = (void *)(long)skb->data, *end = (void *)(long)skb->data_end;
 	const struct ethernet *ethernet = data;
 	const struct ipv4 *ipv4 = data + sizeof(*ethernet);
 	const struct tcp *tcp = (void *)(ipv4 + 1);
-	const __be32 *timestamps = (void *)(tcp + 1);
-
-	if ((void *)(timestamps + 3) > end || skb->vlan_present)
-		return NULL;
-	if (ethernet->type != bpf_htons(ETHERTYPE_IPV4) || ipv4->version_length != 0x45 ||
-	    ipv4->protocol != PROTOCOL_TCP || ipv4->fragment & bpf_htons(0x3fff) || tcp->offset >> 4 != 8 ||
-	    timestamps[0] != bpf_htonl(0x0101080a))
-		return NULL;
-	return ipv4;
-}
-
-static __always_inline bool parse_usual(const struct __sk_buff *skb, bool ingress, struct packet *out)
-{
-	struct ip ip = { .tcp = sizeof(struct ethernet) + sizeof(struct ipv4) };
+	const __be32 *words = (void *)(tcp + 1);
+	struct ip ip = { .tcp = sizeof(*ethernet) + sizeof(*ipv4) };
 	struct options options = { .wscale = NO_WSCALE, .timestamps = true };
-	const struct ipv4 *ipv4 = usual(skb);
-	const struct tcp *tcp = (void *)(ipv4 + 1);
-	const __be32 *timestamps = (void *)(tcp + 1);
 
-	if (!ipv4 || !ip_end(skb, sizeof(struct ethernet), bpf_ntohs(ipv4->total), &ip) || ip.tcp + 32 > ip.end)
+	if ((void *)(words + 3) > end || skb->vlan_present)
+		return false;
+	if (ethernet->type != bpf_htons(ETHERTYPE_IPV4) || ipv4->version_length != 0x45 ||
+	    ipv4->protocol != PROTOCOL_TCP || ipv4->fragment & bpf_htons(0x3fff))
+		return false;
+	if (tcp->offset >> 4 == 8 && words[0] == bpf_htonl(0x0101080a)) {
+		options.tsval = bpf_ntohl(words[1]);
+		options.tsecr = bpf_ntohl(words[2]);
+	} else if (!(tcp->offset >> 4 == 10 && (void *)(words + 5) <= end && usual_of_syn(words, &options))) {
+		return false;
+	}
+	if (!ip_end(skb, sizeof(*ethernet), bpf_ntohs(ipv4->total), &ip) || ip.tcp + (tcp->offset >> 4) * 4 > ip.end)
 		return false;
 	ip.ce = (ipv4->tos & 3) == 3;
-	options.tsval = bpf_ntohl(timestamps[1]);
-	options.tsecr = bpf_ntohl(timestamps[2]);
 	ipv4_addresses(ipv4, ingress, &out->key);
 	describe_segment(skb, &ip, tcp, &options, ingress, out);
 	return true;

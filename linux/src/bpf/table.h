@@ -99,22 +99,29 @@ static __always_inline void hand_over(struct flow_key *slot, const struct flow_k
 	__sync_lock_test_and_set(&to[KEY_WORDS - 1], from[KEY_WORDS - 1]);
 }
 
+/* The connection's entry, if there is one, without a guess: of a new one's address the hint is in no cache. */
+static __always_inline bool look_up_id(const struct flow_key *key, __u32 *id)
+{
+	__u32 *known = bpf_map_lookup_elem(&flow_ids, key);
+
+	if (known)
+		*id = *known;
+	return known;
+}
+
 /* The connection's entry, if there is one. */
 static __always_inline bool find_id(const struct flow_key *key, __u32 *id)
 {
 	volatile __u16 *hint = &hints[hint_of(key)];
 	struct flow_key *slot;
-	__u32 *known;
 
 	*id = (__u32)*hint - 1;
 	slot = bpf_map_lookup_elem(&keys, id);
 	if (slot && is_entry_of(slot, key))
 		return true;
-	known = bpf_map_lookup_elem(&flow_ids, key);
-	if (!known)
+	if (!look_up_id(key, id))
 		return false;
-	*id = *known;
-	*hint = *known + 1;
+	*hint = *id + 1;
 	return true;
 }
 
