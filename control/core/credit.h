@@ -73,9 +73,9 @@
 #define BUDGETS_PER_TURN 64
 
 /* Segments of a grant: in pairs where a sender's timer does not wait for the delayed ACK of an odd one. */
-INLINE __u64 in_pairs(const struct view *view, __u64 segments)
+INLINE __u64 in_pairs(WITH_CORE __u64 segments)
 {
-	return view->short_timer ? segments & ~1ull : segments;
+	return timer_is_short(CORE_ALONE) ? segments & ~1ull : segments;
 }
 
 /* Wire bytes that a turn of all flows may take. With a short timer half of it: a small budget does not fill the link between turns. */
@@ -83,7 +83,7 @@ INLINE __u64 turn(WITH_CORE const struct view *view)
 {
 	__u64 threshold = get64(&GATE->threshold), longest, shown;
 
-	if (view->short_timer)
+	if (timer_is_short(CORE_ALONE))
 		return max_u64(threshold, path_rate(CORE_ALONE) * (own_timer(CORE_ALONE) / 2) >> 20);
 	longest = longest_turn(CORE_ALONE);
 	shown = max_u64(threshold * BUDGETS_PER_TURN, get64(&GATE->smooth_bandwidth) * longest >> 20);
@@ -132,7 +132,7 @@ SUBPROGRAM __u32 share(WITH_CORE const struct flow *flow, const struct view *vie
 	if (view->pipe == 0)
 		part = min_u64(part, turn(CORE view) / peak);
 	payload = part * mss / (mss + get32(&flow->header));
-	return min_u64(max_u64(in_pairs(view, payload / mss), least_segments(CORE flow, view)) * mss, 1u << 30);
+	return min_u64(max_u64(in_pairs(CORE payload / mss), least_segments(CORE flow, view)) * mss, 1u << 30);
 }
 
 INLINE bool exceeds_turn(WITH_CORE const struct flow *flow, const struct view *view)
@@ -228,7 +228,7 @@ INLINE __u32 affordable(WITH_CORE const struct flow *flow, const struct outgoing
 			(any_flag(flow, FLOW_RECEIVED) ? ahead_of(get32(&flow->received), out->ack) : 0);
 	__u64 rounding = (1u << (out->shift & 15)) - 1;
 
-	return min_u64(max_u64(in_pairs(view, saturating_sub(payload, rounding) / mss), least_segments(CORE flow, view)) * mss, 1u << 30);
+	return min_u64(max_u64(in_pairs(CORE saturating_sub(payload, rounding) / mss), least_segments(CORE flow, view)) * mss, 1u << 30);
 }
 
 /* What the sender may have that explores: what its response lacks, or where no end is in sight, as much again as has come of it, and a share.
@@ -287,7 +287,7 @@ INLINE __u64 part_of(WITH_CORE const struct flow *flow, const struct outgoing *o
 	if (view->pipe > 0) {
 		each = saturating_sub(lacking, part);
 		flows = get64(&GATE->peak_active);
-	} else if (view->few || (concurrent(CORE_ALONE) && !view->short_timer)) {
+	} else if (view->few || (concurrent(CORE_ALONE) && !timer_is_short(CORE_ALONE))) {
 		flows = max_u64(get64(&GATE->active), 1);
 	} else {
 		return part;

@@ -98,7 +98,7 @@ INLINE __u64 counted(WITH_CORE __u64 holds)
 /* Wire bytes that may be triggered now over the flow's path. */
 INLINE __u64 room_for(WITH_CORE const struct view *view)
 {
-	return saturating_sub(get64(&GATE->threshold) + view->beside, counted(CORE view->booked));
+	return saturating_sub(get64(&GATE->threshold) + pipe(CORE view->booked, view->few), counted(CORE view->booked));
 }
 
 /* The room that `trigger` more bytes need over a path that holds so much, and may have `beside` on its way beside the budget. One trigger
@@ -112,17 +112,11 @@ INLINE __u64 room_needed(WITH_CORE __u64 trigger, __u64 holds, __u64 beside)
 }
 
 /* Whether `trigger` more bytes may be. */
-INLINE bool admits(WITH_CORE __u64 trigger, __u64 holds, __u64 beside)
+INLINE bool admits(WITH_CORE __u64 trigger, __u64 holds, bool few)
 {
-	__u64 room = saturating_sub(get64(&GATE->threshold) + beside, counted(CORE holds));
+	__u64 beside = pipe(CORE holds, few), room = saturating_sub(get64(&GATE->threshold) + beside, counted(CORE holds));
 
 	return room_needed(CORE trigger, holds, beside) <= room;
-}
-
-/* The same for whoever knows only what the path holds. */
-INLINE bool admits_over(WITH_CORE __u64 trigger, __u64 holds)
-{
-	return admits(CORE trigger, holds, pipe(CORE holds, are_few(CORE link_rate(CORE_ALONE))));
 }
 
 /* What least grants of as many flows as were active at once of late are together, wire bytes. */

@@ -156,7 +156,7 @@ __u64 ackgate_in_flight(STATE)
 
 bool ackgate_admits(STATE, __u64 trigger, __u64 holds)
 {
-	return admits_over(CORE trigger, holds);
+	return admits(CORE trigger, holds, are_few(CORE link_rate(CORE_ALONE)));
 }
 
 __u64 ackgate_booked_with(STATE, const struct flow *flow)

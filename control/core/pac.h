@@ -154,7 +154,7 @@ INLINE bool pac_beyond_timers(WITH_CORE const struct flow *flow, const struct vi
 {
 	__u64 waits = get64(&GATE->peak_active) * flow_wire(flow, get32(&flow->window));
 
-	return view->short_timer && waits > get64(&GATE->threshold) &&
+	return timer_is_short(CORE_ALONE) && waits > get64(&GATE->threshold) &&
 	       waits > view->rate * below_timer(longest_turn(CORE_ALONE), own_timer(CORE_ALONE)) >> 20;
 }
 

@@ -149,12 +149,8 @@ struct view {
 	__u64 pipe;
 	/* What its debt is booked with, wire bytes. */
 	__u64 booked;
-	/* What that may have on its way beside the budget, wire bytes. */
-	__u64 beside;
 	/* What keeps each flow of late moving fits the budget. */
 	bool few;
-	/* Our own TCP's timer is shorter than the longest turn. */
-	bool short_timer;
 };
 
 SUBPROGRAM int look(WITH_CORE const struct flow *flow, struct view *view)
@@ -169,8 +165,6 @@ SUBPROGRAM int look(WITH_CORE const struct flow *flow, struct view *view)
 	view->holds = path_holds(CORE flow, frames);
 	view->pipe = pipe(CORE view->holds, view->few);
 	view->booked = booked_with(CORE flow, frames, view->holds);
-	view->beside = view->booked == view->holds ? view->pipe : pipe(CORE view->booked, view->few);
-	view->short_timer = timer_is_short(CORE_ALONE);
 	return 0;
 }
 
