@@ -379,19 +379,21 @@ SUBPROGRAM int account_egress(WITH_CORE struct flow *flow, const struct segment 
 }
 
 /* A segment that was to be held, or its copy, could not be: charged like any other release. */
-SUBPROGRAM int pass_after_all(WITH_CORE struct flow *flow, const struct outgoing *out, __u64 now)
+SUBPROGRAM int pass_after_all(WITH_CORE struct flow *flow, struct outgoing *out, __u64 now)
 {
 	struct trigger trigger = {};
-	struct outgoing alone;
 	struct view view;
+	bool copy;
 
 	if (!flow || !out)
 		return 0;
 	lower_flags(flow, FLOW_COPIED);
-	alone = *out;
-	alone.copy = false;
+	/* No room on the stack for a second one. */
+	copy = out->copy;
+	out->copy = false;
 	look(CORE flow, &view);
-	trigger_of(CORE flow, &alone, &view, &trigger);
+	trigger_of(CORE flow, out, &view, &trigger);
+	out->copy = copy;
 	add32(&flow->held, -1);
 	add64(&GATE->held, -1);
 	charge(CORE flow, out, &trigger, &view, now);

@@ -339,7 +339,7 @@ static __always_inline void note_link(struct __sk_buff *skb, __u32 id)
 }
 
 /* What would have become of a segment that leaves as it is. */
-static __always_inline void observe(struct flow *flow, const struct outgoing *out, int decision, __u64 now)
+static __always_inline void observe(struct flow *flow, struct outgoing *out, int decision, __u64 now)
 {
 	if (decision == DECIDE_HOLD || decision == DECIDE_SPLIT) {
 		add64(&books.would_hold, 1);
