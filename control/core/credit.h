@@ -201,7 +201,8 @@ INLINE bool may_thin(const struct flow *flow, const struct outgoing *out, const 
 {
 	__u32 limit, window, run;
 
-	if (out->class != CLASS_ACK || view->pipe > 0 || out->ece || out->dsack || out->repeated || get32(&flow->held) > 0 || counts_marks(flow))
+	if (out->class != CLASS_ACK || view->pipe > 0 || out->ece || out->dsack || out->repeated || get32(&flow->held) > 0 ||
+	    counts_marks(flow))
 		return false;
 	if (any_flag(flow, FLOW_PUSHED | FLOW_RECOVERING | FLOW_PEER_DONE | FLOW_OVERTAKEN) ||
 	    get32(&flow->received) != out->ack || !can_go_on(flow, out->ack))

@@ -454,8 +454,7 @@ HOT bool account_ingress(WITH_CORE struct flow *flow, const struct segment *segm
 	}
 	sample_timestamp(CORE flow, segment, now);
 	wanted = get64(&GATE->wanted);
-	return wanted > 0 && admits(CORE wanted, get64(&GATE->wanted_path), are_few(CORE link_rate(CORE_ALONE))) &&
-	       replace64(&GATE->wanted, wanted, 0);
+	return wanted > 0 && admits(CORE wanted, get64(&GATE->wanted_path), are_few_now(CORE_ALONE)) && replace64(&GATE->wanted, wanted, 0);
 }
 
 #endif

@@ -72,7 +72,7 @@ SUBPROGRAM __u64 counted_beyond(WITH_CORE __u64 holds)
 {
 	__u64 bytes = 0, own = holds >> 10;
 	/* Round trips are known to a quarter, and those of short paths hardly, for what waits in the queue is in them. */
-	__u64 alike = max_u64(own, short_path(CORE are_few(CORE link_rate(CORE_ALONE))) >> 10) / 4 * 5;
+	__u64 alike = max_u64(own, short_path(CORE are_few_now(CORE_ALONE)) >> 10) / 4 * 5;
 
 ROLLED
 	for (int i = 1; i < PATHS; i++) {

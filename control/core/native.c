@@ -156,7 +156,7 @@ __u64 ackgate_in_flight(STATE)
 
 bool ackgate_admits(STATE, __u64 trigger, __u64 holds)
 {
-	return admits(CORE trigger, holds, are_few(CORE link_rate(CORE_ALONE)));
+	return admits(CORE trigger, holds, are_few_now(CORE_ALONE));
 }
 
 __u64 ackgate_booked_with(STATE, const struct flow *flow)
@@ -174,7 +174,7 @@ __u64 ackgate_pipe_of(STATE, const struct flow *flow)
 
 __u64 ackgate_room_needed(STATE, __u64 trigger, __u64 holds)
 {
-	return room_needed(CORE trigger, holds, pipe(CORE holds, are_few(CORE link_rate(CORE_ALONE))));
+	return room_needed(CORE trigger, holds, pipe(CORE holds, are_few_now(CORE_ALONE)));
 }
 
 bool ackgate_keeps_pace(STATE, const struct flow *flow, const struct outgoing *out, const struct trigger *trigger, __u64 now)

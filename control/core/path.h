@@ -38,18 +38,21 @@ INLINE __u64 peak_rate(CORE_ONLY)
 	return peak + peak / 4;
 }
 
-/* What the link carries, or where no rate was given, what arrivals show, which grows with them. Lengths of paths go by this one. */
-INLINE __u64 path_rate(CORE_ONLY)
+/* What the link carries, `rate`, or where none was given, what arrivals show, which grows with them. Lengths of paths go by this one. */
+INLINE __u64 rate_or_peak(WITH_CORE __u64 rate)
 {
-	__u64 rate = link_rate(CORE_ALONE);
-
 	return rate > 0 ? rate : peak_rate(CORE_ALONE);
 }
 
-/* What the link carries of full frames: preamble, gap and checksum take a sixty-fourth of it. */
+INLINE __u64 path_rate(CORE_ONLY)
+{
+	return rate_or_peak(CORE link_rate(CORE_ALONE));
+}
+
+/* What it carries of full frames: preamble, gap and checksum take a sixty-fourth of it. */
 INLINE __u64 frames_rate(WITH_CORE __u64 link)
 {
-	__u64 rate = link > 0 ? link : peak_rate(CORE_ALONE);
+	__u64 rate = rate_or_peak(CORE link);
 
 	return rate - rate / 64;
 }
@@ -80,6 +83,12 @@ INLINE __u64 path_holds(WITH_CORE const struct flow *flow, __u64 rate)
 INLINE bool are_few(WITH_CORE __u64 rate)
 {
 	return get64(&GATE->peak_active) * quantum(rate) <= get64(&GATE->threshold);
+}
+
+/* The same for whoever has not looked. */
+INLINE bool are_few_now(CORE_ONLY)
+{
+	return are_few(CORE link_rate(CORE_ALONE));
 }
 
 /* Whether all active flows can send side by side: nobody waits, and no ACK needs a copy. */

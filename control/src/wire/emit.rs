@@ -90,28 +90,19 @@ pub fn fill_checksums(frame: &mut [u8], layout: &Layout) {
 
 fn options(segment: &Segment) -> Vec<u8> {
     let mut out = Vec::new();
-    let plain = !segment.sack && !segment.multipath;
-    if let (true, 1.., Some(shift), Some((value, echo))) = (plain, segment.mss, segment.wscale, segment.timestamps) {
-        // A SYN of Linux's has them in this order, SACK permitted among them.
-        out.extend_from_slice(&[2, 4]);
-        out.extend_from_slice(&segment.mss.to_be_bytes());
-        out.extend_from_slice(&[4, 2, 8, 10]);
-        out.extend_from_slice(&value.to_be_bytes());
-        out.extend_from_slice(&echo.to_be_bytes());
-        out.extend_from_slice(&[1, 3, 3, shift]);
-        return out;
-    }
     if segment.mss != 0 {
         out.extend_from_slice(&[2, 4]);
         out.extend_from_slice(&segment.mss.to_be_bytes());
     }
-    if let Some(shift) = segment.wscale {
-        out.extend_from_slice(&[1, 3, 3, shift]);
-    }
     if let Some((value, echo)) = segment.timestamps {
-        out.extend_from_slice(&[1, 1, 8, 10]);
+        // In a SYN of Linux's SACK permitted stands where else there is padding.
+        out.extend_from_slice(if segment.mss != 0 { &[4, 2] } else { &[1, 1] });
+        out.extend_from_slice(&[8, 10]);
         out.extend_from_slice(&value.to_be_bytes());
         out.extend_from_slice(&echo.to_be_bytes());
+    }
+    if let Some(shift) = segment.wscale {
+        out.extend_from_slice(&[1, 3, 3, shift]);
     }
     if segment.sack {
         out.extend_from_slice(&[1, 1, 5, 10]);
