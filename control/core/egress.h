@@ -16,6 +16,15 @@ INLINE bool daemon_lives(WITH_CORE __u64 now)
 	return SETTINGS->stale == 0 || since(now, get64(&GATE->heartbeat)) <= SETTINGS->stale;
 }
 
+/* Whether senders nearby may send much more than the budget: they have kept windows of before the guard came, or that they had when it was
+ * larger. What overflows then says nothing about the budget. */
+INLINE bool windows_were_kept(CORE_ONLY)
+{
+	__u64 threshold = get64(&GATE->threshold);
+
+	return SETTINGS->credit && owed_up_to(CORE path_of(threshold)) > 2 * threshold;
+}
+
 HOT enum class ack_class(struct flow *flow, const struct segment *segment, bool repeated, bool same_window, bool was_zero)
 {
 	__u32 flags = get32(&flow->flags);
@@ -155,7 +164,7 @@ HOT enum class classify(WITH_CORE struct flow *flow, const struct segment *segme
 
 		class = ack_class(flow, segment, repeated, same_window, was_zero);
 		if (recovered && any_flag(flow, FLOW_RECOVERING))
-			set32(&flow->hole_since, now);
+			set32(&flow->hole_since, (now & ~KEPT_WINDOWS) | (windows_were_kept(CORE_ALONE) ? KEPT_WINDOWS : 0));
 		if (class == CLASS_URGENT && was_zero && governs(CORE flow) && !any_flag(flow, FLOW_RECOVERING))
 			class = CLASS_ACK;
 	}

@@ -155,10 +155,12 @@ INLINE void sample_handshake(WITH_CORE struct flow *flow, const struct segment *
 }
 
 /* A round trip less the time that what is in flight over short paths takes on the link, while flows take turns: their least round trips
- * would make short paths look long. Some of it is on its way instead: no less than the least that any handshake has taken of late. */
-INLINE __u64 without_queue(WITH_CORE __u64 sample)
+ * would make short paths look long. Some of it is on its way instead, or its sender has less to send than it may: no less is left than the
+ * flow's own handshake took, or the least of any of late. */
+INLINE __u64 without_queue(WITH_CORE const struct flow *flow, __u64 sample)
 {
-	__u64 rate = path_rate(CORE_ALONE), least = max_u64(min_u64(get32(&GATE->least_handshake), sample), 1);
+	__u64 handshake = max_u64(get32(&flow->handshake_rtt), get32(&GATE->least_handshake));
+	__u64 rate = path_rate(CORE_ALONE), least = max_u64(min_u64(handshake, sample), 1);
 	__u32 threshold = path_of(get64(&GATE->threshold));
 
 	if (rate == 0 || threshold == 0 || concurrent(CORE_ALONE))
@@ -191,7 +193,7 @@ INLINE void sample_timestamp(WITH_CORE struct flow *flow, const struct segment *
 	if (SETTINGS->timestamps)
 		set32(&flow->rtt, smooth(get32(&flow->rtt), sample));
 	if (segment->payload > 0 && segment->tsecr == get32(&flow->ts_value)) {
-		note_least_rtt(flow, without_queue(CORE sample), now);
+		note_least_rtt(flow, without_queue(CORE flow, sample), now);
 		if (SETTINGS->credit)
 			note_stream(CORE flow);
 	}
@@ -209,16 +211,17 @@ INLINE void sample_answer(WITH_CORE struct flow *flow, __u32 payload, __u64 now)
 	set32(&flow->let_go, 0);
 	sample = (__u64)(__u32)((__u32)(now >> 10) - start) << 10;
 	if (payload >= get32(&flow->mss) && sample <= LONGEST_RTT)
-		note_least_rtt(flow, without_queue(CORE sample), now);
+		note_least_rtt(flow, without_queue(CORE flow, sample), now);
 }
 
 INLINE void count_loss(WITH_CORE const struct flow *flow, __u64 now)
 {
 	__u64 cut_at = get64(&GATE->cut_at);
+	bool since_cut = since(now, cut_at) >> 31 > 0 || seq_distance(get32(&flow->hole_since), (__u32)cut_at) > 0;
 
 	add64(&GATE->lost, 1);
 	add64(&GATE->belied, 1);
-	if (since(now, cut_at) >> 31 > 0 || seq_distance(get32(&flow->hole_since), (__u32)cut_at) > 0)
+	if (since_cut && !(get32(&flow->hole_since) & KEPT_WINDOWS))
 		add64(&GATE->overflow, 1);
 }
 

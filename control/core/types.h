@@ -281,7 +281,7 @@ struct gate {
 	 * segments have overtaken on the way. */
 	__u64 lost;
 	/* Of these, such whose hole was first reported when a cut of the budget had had its effect: one overflow is repaired bit
-	 * by bit, and cuts it once. */
+	 * by bit, and cuts it once. Nor what is lost while senders have kept windows of much more than the budget. */
 	__u64 overflow;
 	/* When the last cut of the budget for losses has its effect, ns. */
 	__u64 cut_at;
@@ -320,6 +320,9 @@ struct gate {
 	/* When these began: the low 32 bits of ns / 1024. */
 	__u32 handshakes_since;
 } __attribute__((aligned(64)));
+
+/* In hole_since: much more than the budget was in flight. */
+#define KEPT_WINDOWS 1ull
 
 /* State of one connection; what nearly every segment needs comes first. */
 struct flow {
@@ -423,7 +426,8 @@ struct flow {
 	__u32 held_since;
 	/* Counts the connections that used this entry. */
 	__u32 generation;
-	/* When the first duplicate ACK of the present recovery left our TCP: the low 32 bits of ns. */
+	/* When the first duplicate ACK of the present recovery left our TCP: the low 32 bits of ns, the last of which says whether windows had
+	 * been kept then (KEPT_WINDOWS). */
 	__u32 hole_since;
 	/* What was owed when the flow's books were last looked through, wire bytes. */
 	__u32 due;

@@ -256,6 +256,29 @@ fn what_one_overflow_lost_is_one_overflow_however_late_it_is_repaired() {
 }
 
 #[test]
+fn what_kept_windows_lose_is_no_overflow_of_the_budget() {
+    // Flow 1 may send so many budgets of before the guard came.
+    for (kept, overflows) in [(1, 1), (3, 0)] {
+        let mut host = Host::new(Config { rate_mbps: 1_000, ..Config::credit(96_000) });
+        for flow in 0..2 {
+            host.connect(flow);
+        }
+        host.data(0, 1, MSS);
+        host.ack(0, 1 + MSS);
+        let owed = kept * host.shim.gate().threshold.get();
+        host.shim.state.flows[1].owed.add(owed as u32);
+        host.shim.state.gate.owed.add(owed);
+        host.data(0, 1 + 2 * MSS, MSS);
+        host.send(0, Segment { sack: true, ..pure_ack(1 + MSS) });
+        host.forgive(1);
+        host.wait(Span::millis(300));
+        host.data(0, 1 + MSS, MSS);
+        let gate = host.shim.gate();
+        assert_eq!((gate.lost.get(), gate.overflow.get()), (1, overflows), "{kept} budgets");
+    }
+}
+
+#[test]
 fn what_brings_nothing_after_a_push_is_the_end() {
     // A first response whose PSHs have turned out to stand in mid-stream: silence after a release tells that it is over.
     let mut host = Host::new(Config { push_ends_response: true, ..config() });
