@@ -45,7 +45,9 @@ pub enum Kind {
     Credit,
     /// Exact credit that finds its budget.
     CreditAuto,
-    /// The same without the port's rate: the defaults on an interface that reports none.
+    /// Exact credit that is told nothing, on an interface that reports more than the port carries: 10 Gb/s, as a veth does.
+    CreditDefault,
+    /// The same on an interface that reports no rate.
     CreditUntold,
     /// PAC with requests, long turns and bounded windows.
     Pac,
@@ -65,10 +67,11 @@ pub enum Kind {
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::None,
         Self::Credit,
         Self::CreditAuto,
+        Self::CreditDefault,
         Self::CreditUntold,
         Self::Pac,
         Self::PacPublished,
@@ -92,7 +95,8 @@ impl Kind {
             Self::None => "No guard: how much two unguarded runs differ on this machine",
             Self::Credit => "Exact credit, told buffer and rate",
             Self::CreditAuto => "Exact credit that finds its budget",
-            Self::CreditUntold => "The same without the port's rate: the defaults on a virtual interface",
+            Self::CreditDefault => "The defaults, where the interface reports 10 Gb/s whatever the port carries",
+            Self::CreditUntold => "The defaults, where the interface reports no rate",
             Self::Pac => "Proactive ACK Control with requests, long turns and bounded windows",
             Self::PacPublished => "Proactive ACK Control as published; where it harms, that is the scheme's own nature",
             Self::Ictcp => "ICTCP; as published, too, as those below",
@@ -110,6 +114,7 @@ impl Kind {
             Self::None => "none",
             Self::Credit => "credit",
             Self::CreditAuto => "credit-auto",
+            Self::CreditDefault => "credit-default",
             Self::CreditUntold => "credit-untold",
             Self::Pac => "pac",
             Self::PacPublished => "pac-published",
@@ -124,7 +129,7 @@ impl Kind {
     /// What `ackgate run --guard` and the simulator call it.
     const fn policy(self) -> &'static str {
         match self {
-            Self::Credit | Self::CreditAuto | Self::CreditUntold => "credit",
+            Self::Credit | Self::CreditAuto | Self::CreditDefault | Self::CreditUntold => "credit",
             Self::None
             | Self::Pac
             | Self::PacPublished
@@ -144,6 +149,8 @@ impl Kind {
     fn config(self, program: Option<PathBuf>) -> Option<GuardConfig> {
         let options: &[&str] = match self {
             Self::CreditAuto => &["--buffer", "auto"],
+            // The lab tells each guard its port: this is what it would do untold.
+            Self::CreditDefault => &["--buffer", "auto", "--rate", "10gbit", "--follow", "after-loss"],
             Self::CreditUntold => &["--buffer", "auto", "--rate", "unknown"],
             _ => &[],
         };

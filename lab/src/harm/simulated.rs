@@ -104,7 +104,7 @@ impl Measure for Simulated {
                 "fine timeouts beside TCP's are not simulated: the simulator's TCP has them itself".into(),
             ));
         }
-        if bench.kind == Some(Kind::CreditUntold) {
+        if matches!(bench.kind, Some(Kind::CreditDefault | Kind::CreditUntold)) {
             return Err(RowError::Impossible("a simulated guard is always told the rate".into()));
         }
         let failed = |error: ScenarioError| RowError::Simulated(error.to_string());
