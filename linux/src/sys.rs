@@ -287,6 +287,25 @@ pub(crate) fn program_info(program: BorrowedFd<'_>) -> io::Result<libbpf_sys::bp
     if result < 0 { Err(io::Error::from_raw_os_error(-result)) } else { Ok(info) }
 }
 
+/// The instructions that the verifier has left of a program, all its functions one after the other. Empty where the kernel keeps them to
+/// itself (`bpf_jit_harden`).
+pub(crate) fn program_instructions(program: BorrowedFd<'_>) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![0; program_info(program)?.xlated_prog_len as usize];
+    let mut info = libbpf_sys::bpf_prog_info {
+        xlated_prog_len: bytes.len() as u32,
+        xlated_prog_insns: bytes.as_mut_ptr() as u64,
+        ..Default::default()
+    };
+    let mut length = size_of::<libbpf_sys::bpf_prog_info>() as u32;
+    // SAFETY: `info` is as long as `length` says; of its pointers only that to `bytes` is set, which are as many as it says.
+    let result = unsafe { libbpf_sys::bpf_prog_get_info_by_fd(program.as_raw_fd(), &raw mut info, &raw mut length) };
+    if result < 0 {
+        return Err(io::Error::from_raw_os_error(-result));
+    }
+    bytes.truncate(if info.xlated_prog_insns == 0 { 0 } else { info.xlated_prog_len as usize });
+    Ok(bytes)
+}
+
 /// Runs of a program and nanoseconds that they took, as far as the kernel measured them.
 pub(crate) fn run_time(program: BorrowedFd<'_>) -> io::Result<(u64, u64)> {
     program_info(program).map(|info| (info.run_cnt, info.run_time_ns))

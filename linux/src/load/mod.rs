@@ -5,6 +5,7 @@
 
 mod explain;
 mod fault;
+mod stack;
 
 use std::cell::RefCell;
 use std::os::fd::AsFd;
@@ -17,6 +18,8 @@ use crate::error::Error;
 use crate::privilege::Process;
 use crate::sys;
 
+pub use stack::MOST as MOST_STACK;
+
 /// A program that the kernel has taken.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Verified {
@@ -24,6 +27,9 @@ pub struct Verified {
     pub name: String,
     /// Instructions that the verifier processed, as `veristat` counts them; the kernel allows a million.
     pub instructions: u32,
+    /// Stack that its deepest chain of calls takes, bytes, as older kernels (6.1) count it; they refuse more than [`MOST_STACK`]. 0 where
+    /// the kernel keeps the instructions to itself (`bpf_jit_harden`).
+    pub stack: u32,
 }
 
 thread_local! {
@@ -80,9 +86,11 @@ fn programs(object: &Object) -> Result<Vec<Verified>, Error> {
         .progs()
         .filter(|program| program.autoload())
         .map(|program| {
-            let info = sys::program_info(program.as_fd());
-            let info = info.map_err(|source| Error::from_io("ask the kernel about its BPF programs", source))?;
-            Ok(Verified { name: program.name().to_string_lossy().into_owned(), instructions: info.verified_insns })
+            let failed = |source| Error::from_io("ask the kernel about its BPF programs", source);
+            let info = sys::program_info(program.as_fd()).map_err(failed)?;
+            let stack = stack::deepest(&sys::program_instructions(program.as_fd()).map_err(failed)?);
+            let name = program.name().to_string_lossy().into_owned();
+            Ok(Verified { name, instructions: info.verified_insns, stack })
         })
         .collect::<Result<Vec<_>, Error>>()?;
     programs.sort();

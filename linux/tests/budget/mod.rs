@@ -43,7 +43,7 @@ pub(crate) fn hold(programs: &[Verified]) {
         return;
     }
     let same_kernel = text.lines().next().unwrap().ends_with(&format!("Linux {}", kernel()));
-    for Verified { name, instructions } in programs {
+    for Verified { name, instructions, .. } in programs {
         let budget = rows.iter().find(|row| row.program == *name && row.compiler == compiler);
         let Some(Row { instructions: budget, .. }) = budget else {
             panic!("no budget for `{name}` by {compiler} ({instructions} instructions): {HOW}");
