@@ -256,7 +256,8 @@ static __always_inline int take_by_ring(struct __sk_buff *skb, const struct outg
 	return vanish();
 }
 
-static __always_inline int take_by_redirect(struct __sk_buff *skb, const struct outgoing *out, __u32 id, __u64 now)
+/* A function of its own: what it puts before the frame is not on the stack where the deepest chain of calls begins. */
+static __noinline int take_by_redirect(struct __sk_buff *skb, const struct outgoing *out, __u32 id, __u64 now)
 {
 	struct held held = {};
 
