@@ -3,7 +3,7 @@
 //!
 //! Counted by the instructions that the verifier has left, as it counts: what no setting reaches is gone from them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The most that a kernel allows, bytes.
 pub const MOST: u32 = 512;
@@ -18,6 +18,8 @@ const LENGTH: usize = 8;
 const LDX: u8 = 1;
 const ST: u8 = 2;
 const STX: u8 = 3;
+const JMP: u8 = 5;
+const JMP32: u8 = 6;
 /// `r = r'` and `r += number` on 64 bits (section 4.1), a call (section 4.3), and a load of 64 bits (section 5.4).
 const MOVE: u8 = 0xbf;
 const ADD: u8 = 0x07;
@@ -49,14 +51,18 @@ impl Instruction {
         Self { code: bytes[0], to, from, offset, number }
     }
 
-    /// How far below the frame's end it reaches.
-    fn reaches(&self) -> u32 {
-        let base = match self.code & 7 {
-            LDX => self.from,
-            ST | STX => self.to,
-            _ => return 0,
-        };
-        if base == FRAME { u32::from(self.offset.min(0).unsigned_abs()) } else { 0 }
+    /// The register from whose address on it reads or writes memory.
+    const fn base(&self) -> Option<u8> {
+        match self.code & 7 {
+            LDX => Some(self.from),
+            ST | STX => Some(self.to),
+            _ => None,
+        }
+    }
+
+    /// Whether it gives its register another value.
+    const fn sets(&self) -> bool {
+        !matches!(self.code & 7, ST | STX | JMP | JMP32)
     }
 
     /// How far from the next instruction the function of the program begins that it calls, or hands on to be called.
@@ -74,7 +80,7 @@ impl Instruction {
 #[derive(Default)]
 struct Function {
     frame: u32,
-    calls: Vec<usize>,
+    calls: BTreeSet<usize>,
 }
 
 /// Bytes that the deepest chain of calls takes, from the first instruction on; `program` as the kernel tells it.
@@ -85,18 +91,24 @@ pub(super) fn deepest(program: &[u8]) -> u32 {
     let starts = (0..instructions.len()).filter_map(called).chain(first);
     let mut functions: BTreeMap<usize, Function> = starts.map(|start| (start, Function::default())).collect();
     // Registers that hold the frame's end.
-    let mut ends = [false; 16];
+    let mut ends = BTreeSet::new();
     for (at, instruction) in instructions.iter().enumerate() {
         let Some((&start, function)) = functions.range_mut(..=at).next_back() else { continue };
         if at == start {
-            ends = [false; 16];
+            ends = BTreeSet::from([FRAME]);
         }
-        let to = usize::from(instruction.to);
         let below = match instruction.code {
-            ADD if ends[to] => instruction.number.min(0).unsigned_abs(),
-            _ => instruction.reaches(),
+            ADD if ends.contains(&instruction.to) => instruction.number.min(0).unsigned_abs(),
+            _ if instruction.base().is_some_and(|base| ends.contains(&base)) => {
+                instruction.offset.min(0).unsigned_abs().into()
+            }
+            _ => 0,
         };
-        ends[to] = instruction.code == MOVE && instruction.from == FRAME;
+        if instruction.code == MOVE && ends.contains(&instruction.from) {
+            ends.insert(instruction.to);
+        } else if instruction.sets() {
+            ends.remove(&instruction.to);
+        }
         function.frame = function.frame.max(below);
         function.calls.extend(called(at));
     }
@@ -130,11 +142,12 @@ mod tests {
             // Stores 40 bytes below, calls the second function and the third.
             instruction(STORE, FRAME, 1, -40, 0),
             instruction(CALL, 0, LOCAL_CALL, 3, 1),
-            instruction(CALL, 0, LOCAL_CALL, 0, 5),
+            instruction(CALL, 0, LOCAL_CALL, 0, 6),
             instruction(CALL, 0, 0, 0, 14),
             instruction(RETURN, 0, 0, 0, 0),
-            // Hands 100 bytes to the third.
+            // Hands 100 bytes to the third, of which it has written some.
             instruction(MOVE, 1, FRAME, 0, 0),
+            instruction(STORE, 1, 2, -8, 0),
             instruction(ADD, 1, 0, 0, -100),
             instruction(CALL, 0, LOCAL_CALL, 0, 0),
             // The third, whose own frame is empty: it reads what it was handed.
