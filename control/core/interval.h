@@ -142,7 +142,6 @@ SUBPROGRAM int end_interval(WITH_CORE __u64 elapsed, __u64 now)
 	if (held && !SETTINGS->credit && now_bandwidth * 1000 <= usual * SETTINGS->lambda_permille)
 		correct(CORE now_bandwidth, usual, marked, frames, charged + charged_before);
 	set64(&GATE->smooth_bandwidth, smooth(usual, now_bandwidth));
-	measure_link(CORE now_bandwidth);
 	set64(&GATE->smooth_in_flight, smooth(get64(&GATE->smooth_in_flight), in_flight(CORE_ALONE)));
 	owed = get64(&GATE->owed);
 	written_off = get64(&GATE->written_off);
@@ -151,20 +150,53 @@ SUBPROGRAM int end_interval(WITH_CORE __u64 elapsed, __u64 now)
 	return 0;
 }
 
-INLINE void roll(WITH_CORE __u64 now)
+/* How long arrivals are counted, ns, to see what the link carries: no longer than a full threshold takes, for what has overflowed the buffer
+ * comes at the link's rate that long, and the rest of a long round trip may be idle. */
+INLINE __u64 glance(CORE_ONLY)
 {
-	__u64 start = get64(&GATE->interval_start), elapsed;
+	__u64 interval = get64(&GATE->interval), full = drain(CORE path_rate(CORE_ALONE));
+
+	return max_u64(full == 0 ? interval : min_u64(interval, full), SETTINGS->min_interval);
+}
+
+INLINE void end_glance(WITH_CORE __u64 elapsed, __u64 now)
+{
+	__u64 bytes = get64(&GATE->bytes) - get64(&GATE->glanced_bytes);
+
+	set64(&GATE->glanced, now);
+	set64(&GATE->glanced_bytes, get64(&GATE->bytes));
+	if (bytes > 0 || get64(&GATE->held) > 0)
+		measure_link(CORE bandwidth(bytes, elapsed));
+}
+
+/* Something is due: a glance or an interval is over. */
+SUBPROGRAM int roll_over(WITH_CORE __u64 now)
+{
+	__u64 start = get64(&GATE->interval_start), glanced = get64(&GATE->glanced);
 
 	if (start == 0) {
-		replace64(&GATE->interval_start, 0, now);
-		return;
+		set64(&GATE->interval_start, now);
+		set64(&GATE->glanced, now);
+		start = glanced = now;
 	}
-	elapsed = since(now, start);
-	if (elapsed < max_u64(get64(&GATE->interval), SETTINGS->min_interval) ||
-	    !replace64(&GATE->interval_start, start, now))
-		return;
-	set64(&GATE->interval, get64(&GATE->mean_rtt) + drain(CORE SETTINGS->rate));
-	end_interval(CORE elapsed, now);
+	if (since(now, glanced) >= glance(CORE_ALONE))
+		end_glance(CORE since(now, glanced), now);
+	if (since(now, start) >= max_u64(get64(&GATE->interval), SETTINGS->min_interval)) {
+		set64(&GATE->interval_start, now);
+		set64(&GATE->interval, get64(&GATE->mean_rtt) + drain(CORE SETTINGS->rate));
+		end_interval(CORE since(now, start), now);
+	}
+	set64(&GATE->due, min_u64(get64(&GATE->glanced) + glance(CORE_ALONE),
+				  get64(&GATE->interval_start) + max_u64(get64(&GATE->interval), SETTINGS->min_interval)));
+	return 0;
+}
+
+INLINE void roll(WITH_CORE __u64 now)
+{
+	__u64 due = get64(&GATE->due);
+
+	if (now >= due && replace64(&GATE->due, due, now + SETTINGS->min_interval))
+		roll_over(CORE now);
 }
 
 INLINE __u64 syn_gap(CORE_ONLY)

@@ -242,6 +242,11 @@ struct gate {
 	__u64 mean_rtt;
 	/* Length of the control interval, ns: the mean RTT, and the time that a full threshold takes to arrive. */
 	__u64 interval;
+	/* Since when arrivals are counted to see what the link carries, ns, and wire bytes of data that had arrived by then. */
+	__u64 glanced;
+	__u64 glanced_bytes;
+	/* When that or the control interval ends, ns. */
+	__u64 due;
 	/* Wire bytes of data that had arrived when the control interval began. */
 	__u64 bytes_before;
 	/* Of these, frames marked CE. */
@@ -252,9 +257,9 @@ struct gate {
 	__u64 charged_before;
 	/* BW_S of Eq. 6, in bytes per 2^20 ns. */
 	__u64 smooth_bandwidth;
-	/* What arrived in the interval before, likewise. */
+	/* What arrived in the glance before, likewise. */
 	__u64 bandwidth_before;
-	/* What arrived at most of late in two intervals, one right after the other, likewise: a host may stall and then catch up. */
+	/* What arrived at most of late in two glances, one right after the other, likewise: a host may stall and then catch up. */
 	__u64 peak;
 	/* That, when was last looked back. */
 	__u64 peak_before;

@@ -103,3 +103,27 @@ fn data_that_comes_when_its_debt_has_been_voided_belies_the_rate() {
     stream.host.data(1, stream.next[1] + MSS, MSS);
     assert_eq!(belied(&stream), before + 1);
 }
+
+#[test]
+fn what_fills_the_port_shows_its_rate_however_long_round_trips_are() {
+    let mut stream = Stream::new(3);
+    let rtt = Span::millis(20);
+    for flow in 0..3 {
+        stream.host.make_path(flow, rtt);
+    }
+    stream.host.shim.gate().mean_rtt.set(rtt.0);
+    for _ in 0..15 {
+        stream.arrive(3, 1000, Span::millis(2));
+        stream.host.wait(Span::millis(18));
+    }
+    stream.lose(0);
+    for _ in 0..8 {
+        stream.arrive(3, 1000, Span::millis(2));
+        stream.host.wait(Span::millis(18));
+    }
+    assert!(
+        (1000..1300).contains(&stream.mbps()),
+        "{} Mb/s, where a tenth of that comes in a round trip",
+        stream.mbps()
+    );
+}
