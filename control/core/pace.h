@@ -70,7 +70,7 @@ ROLLED
 
 /* What a segment is likely to set in motion at once. A connection's first response comes in slow start. A request: of the window that the
  * sender has kept or is granted, of which its price may leave out some, no more than the last one did, or than twice what the sender has
- * been seen to use. */
+ * been seen to use. PAC's price is all that its model says the sender has. */
 INLINE __u64 likely_burst(WITH_CORE const struct flow *flow, const struct outgoing *out, const struct trigger *trigger,
 			  const struct view *view)
 {
@@ -80,7 +80,7 @@ INLINE __u64 likely_burst(WITH_CORE const struct flow *flow, const struct outgoi
 		wire = largest_flight(CORE flow, wire);
 	} else if (out->class != CLASS_REQUEST) {
 		wire = not_paced_before(flow, wire);
-	} else if (response > 0) {
+	} else if (response > 0 && SETTINGS->credit) {
 		wire = max_u64(wire, flow_wire(flow, advertised(flow, out, trigger)));
 		wire = min_u64(wire, flow_wire(flow, max_u64(response, 2ull * get32(&flow->window))));
 	}
@@ -95,12 +95,18 @@ INLINE bool may_begin_together(WITH_CORE const struct flow *flow, const struct v
 	return initial_windows(CORE flow) <= (SETTINGS->search ? 2 * room : room);
 }
 
-/* Whether a sender's slow start is followed: a new connection's, over a long path, as far as its response is expected to go, among many whose
- * initial windows may begin together. Not one that a mark ends sooner (RFC 3168 section 6.1.2). */
+/* Whether what is expected of all fits path and port together. */
+INLINE bool may_come_together(WITH_CORE const struct flow *flow, const struct view *view)
+{
+	return get64(&GATE->peak_active) * flow_wire(flow, expected(CORE flow)) <= get64(&GATE->threshold) + view->pipe;
+}
+
+/* Whether a sender's slow start is followed: a new connection's, over a long path, as far as its response is expected to go, where all that is
+ * expected of all does not fit, but their initial windows may begin together. Not one that a mark ends sooner (RFC 3168 section 6.1.2). */
 INLINE bool starts_slowly(WITH_CORE const struct flow *flow, const struct view *view)
 {
-	return view->pipe > 0 && !view->few && get32(&flow->last_response) == 0 && get64(&flow->size) < expected(CORE flow) &&
-	       !any_flag(flow, FLOW_ECN) && may_begin_together(CORE flow, view);
+	return view->pipe > 0 && !(view->few && may_come_together(CORE flow, view)) && get32(&flow->last_response) == 0 &&
+	       get64(&flow->size) < expected(CORE flow) && !any_flag(flow, FLOW_ECN) && may_begin_together(CORE flow, view);
 }
 
 /* What such a sender has on its way at most, payload bytes: the initial window, and what has been acknowledged (RFC 5681 section 3.1). */

@@ -219,7 +219,9 @@ fn a_new_connection_among_many_is_granted_what_slow_start_sends() {
     assert_eq!(edge(&host), 10, "the initial window");
     come(&mut host, 4, 0);
     assert_eq!(edge(&host), 4 + 10 + 4, "and what has been acknowledged");
-    assert!(edge(&begins_among(2)) > 10, "among few nobody waits");
+    assert_eq!(edge(&begins_among(2)), 10, "two responses of 180 segments are more than path and port hold");
+    let (_, granted) = first_request(2, 90);
+    assert_eq!(granted, 90, "among few whose responses fit nobody waits");
     assert!(edge(&begins_among(64)) < 10, "what 64 begin with overflows the port: each has a share");
     let auto = || Host::new(Config { auto: true, rate_mbps: 1_000, ..Config::credit(96_000) });
     assert_eq!(

@@ -229,6 +229,26 @@ fn a_request_over_a_wide_window_keeps_the_pace_of_all_that_the_last_one_brought(
 }
 
 #[test]
+fn under_pac_a_request_keeps_the_pace_of_the_window_that_its_sender_is_modelled_with() {
+    let mut host = Host::new(Config { rate_mbps: 1_000, ..Config::new(96_000) });
+    host.shim.state.gate.peak_active.set(64);
+    for flow in 0..8 {
+        host.connect(flow);
+        host.make_far(flow);
+        host.shim.state.flows[flow as usize].last_response.set(64_000);
+    }
+    let asks: Vec<_> = (0..8).map(|flow| host.send(flow, Segment { window: u16::MAX, ..request(1) })).collect();
+    let window = u64::from(host.shim.state.flows[0].window.get() / MSS);
+    let left = asks.iter().filter(|packet| host.has_left(**packet)).count() as u64;
+    let threshold = host.shim.gate().threshold.get();
+    assert_eq!(
+        left,
+        threshold / (window * (FRAME + 24)),
+        "senders begin with {window} segments each, and not with all of 64 KB"
+    );
+}
+
+#[test]
 fn over_a_long_path_among_many_a_request_gets_a_share_and_the_end_of_a_response_all_that_is_left() {
     // What the request is granted, and what the ACK of all that it brought; in segments.
     let granted = |response: u64| {
