@@ -42,8 +42,9 @@
  * 6. ACKs are left out only while windows are in danger and the sender certainly sends on without them: what arrived last had no
  *    PSH, so more waits to be sent; half of the window is open; no loss is being repaired; and a window's worth has come since the
  *    last pause with every ACK, for senders may open their windows by the ACK (RFC 5681); and of what came since at most a quarter,
- *    and at most MOST_LEFT_OUT segments, are unacknowledged. Never on long paths. Never a D-SACK, nor the ACK at a change of CE
- *    (RFC 8257 section 3.2): it carries ECN-Echo, or more has been received than it acknowledges. Nor where marks are counted
+ *    and at most MOST_LEFT_OUT segments, are unacknowledged; after loss or marks two, or a quarter of what the sender was seen to use: it may
+ *    stand before the end of its congestion window while our TCP, which has sent the ACK, delays the next. Never on long paths. Never a D-SACK, nor the ACK at a change of CE
+ *    (RFC 8257 section 3.2): it carries ECN-Echo, or the one before it did, or more has been received than it acknowledges. Nor where marks are counted
  *    (RFC 9768), which every ACK tells of.
  * 7. Turns are reckoned by the most flows that were active at once of late: else the last flows of a round get large grants, keep most of
  *    them, and all send them at the begin of the next.
@@ -209,7 +210,9 @@ INLINE bool may_thin(const struct flow *flow, const struct outgoing *out, const 
 		return false;
 	window = remaining(flow, out->ack);
 	run = get32(&flow->run);
-	limit = get32(&flow->mss) * (any_flag(flow, FLOW_REDUCED) ? 2 : MOST_LEFT_OUT);
+	limit = get32(&flow->mss) * MOST_LEFT_OUT;
+	if (any_flag(flow, FLOW_REDUCED))
+		limit = min_u64(2ull * get32(&flow->mss), get32(&flow->window) / 4);
 	limit = min_u64(limit, min_u64(run / 4, window / 2));
 	return run >= window && ahead_of(out->ack, get32(&flow->released_ack)) < limit;
 }

@@ -172,8 +172,8 @@ HOT enum class classify(WITH_CORE struct flow *flow, const struct segment *segme
 		activate(CORE flow);
 	out->ack = segment->ack;
 	out->ece = segment->flags & ECE && !(segment->flags & SYN) && !counts_marks(flow);
+	out->dsack = segment->dsack || (flags & FLOW_ECHOES && !out->ece);
 	put_flags(flow, FLOW_ECHOES, out->ece);
-	out->dsack = segment->dsack;
 	out->data = segment->payload > 0;
 	out->repeated = repeated;
 	out->window = segment->window;

@@ -498,7 +498,7 @@ struct outgoing {
 	bool data;
 	/* It repeats the acknowledgement number before it. */
 	bool repeated;
-	/* It reports a duplicate (RFC 2883), which no later ACK repeats. */
+	/* It reports what no later ACK repeats: a duplicate (RFC 2883), or that marks have ended (RFC 8257 section 3.2). */
 	bool dsack;
 	/* No segment before it had its TSval: a clock of 1 ms, as Linux's, repeats them. */
 	bool stamped;

@@ -1,5 +1,6 @@
 //! ACKs that exact credit leaves out (`core/credit.h`, note 6).
 
+use super::super::state::flag;
 use super::*;
 
 /// A connection in the middle of a response, `segments` of which have come, each acknowledged.
@@ -97,6 +98,19 @@ fn the_ack_at_a_change_of_ce_is_never_left_out() {
 }
 
 #[test]
+fn the_ack_that_ends_an_echo_is_never_left_out() {
+    let mut host = streaming(Config::credit(96_000), 80);
+    host.now += Span::micros(12);
+    host.data(0, 1 + 80 * MSS, MSS);
+    host.send(0, Segment { flags: Flags::ACK | Flags::ECE, ..pure_ack(1 + 81 * MSS) });
+    // The sender has many segments on its way nevertheless.
+    host.shim.state.flows[0].window.set(64 * MSS);
+    let acks: Vec<_> = (81..87).map(|i| host.step(i)).collect();
+    let left: Vec<_> = acks.into_iter().map(|ack| host.has_left(ack)).collect();
+    assert_eq!(left, [true, false, true, false, true, false]);
+}
+
+#[test]
 fn after_a_loss_every_second_ack_leaves() {
     let mut host = streaming(Config::credit(96_000), 40);
     let ack = 1 + 40 * MSS;
@@ -106,6 +120,19 @@ fn after_a_loss_every_second_ack_leaves() {
     host.ack(0, ack + 2 * MSS);
     host.leaving(42, 60);
     assert_eq!(host.leaving(60, 80), 10);
+}
+
+#[test]
+fn a_sender_whose_window_is_a_few_segments_gets_every_ack() {
+    // It may stand before the end of its congestion window, and our TCP delays the ACK of the next segment, for it has acknowledged this one.
+    for (segments, leaving) in [(2, 20..=20), (4, 20..=20), (8, 10..=11)] {
+        let mut host = streaming(Config::credit(96_000), 40);
+        let flow = &host.shim.state.flows[0];
+        flow.flags.raise(flag::REDUCED);
+        flow.window.set(segments * MSS);
+        let left = host.leaving(40, 60);
+        assert!(leaving.contains(&left), "{segments} segments: {left}");
+    }
 }
 
 #[test]
