@@ -42,10 +42,10 @@
  * 6. ACKs are left out only while windows are in danger and the sender certainly sends on without them: what arrived last had no
  *    PSH, so more waits to be sent; half of the window is open; no loss is being repaired; and a window's worth has come since the
  *    last pause with every ACK, for senders may open their windows by the ACK (RFC 5681); and of what came since at most a quarter,
- *    and at most MOST_LEFT_OUT segments, are unacknowledged; after loss or marks two, or a quarter of what the sender was seen to use: it may
- *    stand before the end of its congestion window while our TCP, which has sent the ACK, delays the next. Never on long paths. Never a D-SACK, nor the ACK at a change of CE
- *    (RFC 8257 section 3.2): it carries ECN-Echo, or the one before it did, or more has been received than it acknowledges. Nor where marks are counted
- *    (RFC 9768), which every ACK tells of.
+ *    and at most MOST_LEFT_OUT segments, are unacknowledged. After loss or marks at most two, and a quarter of what the sender has
+ *    been seen to use: else it may stand before the end of its congestion window, while our TCP, which has sent the ACK, delays the
+ *    next. Never on long paths. Never a D-SACK, nor the ACK at a change of CE (RFC 8257 section 3.2): it carries ECN-Echo, or the one
+ *    before it did, or more has been received than it acknowledges. Nor where marks are counted (RFC 9768), which every ACK tells of.
  * 7. Turns are reckoned by the most flows that were active at once of late: else the last flows of a round get large grants, keep most of
  *    them, and all send them at the begin of the next.
  * 8. On long paths shares are reckoned by them, too: what has been granted there cannot be taken back for a round trip, and

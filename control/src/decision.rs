@@ -181,7 +181,7 @@ pub struct Outgoing {
     pub data: bool,
     /// It repeats the acknowledgement number before it.
     pub repeated: bool,
-    /// It reports a duplicate (RFC 2883), which no later ACK repeats.
+    /// It reports what no later ACK repeats: a duplicate (RFC 2883), or that marks have ended (RFC 8257 §3.2).
     pub dsack: bool,
     /// It has left already, without a grant: this is its bare copy.
     pub copy: bool,
