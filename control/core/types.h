@@ -242,8 +242,9 @@ struct gate {
 	__u64 mean_rtt;
 	/* Length of the control interval, ns: the mean RTT, and the time that a full threshold takes to arrive. */
 	__u64 interval;
-	/* Since when arrivals are counted to see what the link carries, ns, and wire bytes of data that had arrived by then. */
+	/* Since when arrivals are counted to see what the link carries, ns. */
 	__u64 glanced;
+	/* Wire bytes of data that had arrived by then. */
 	__u64 glanced_bytes;
 	/* When that or the control interval ends, ns. */
 	__u64 due;
