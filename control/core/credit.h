@@ -18,8 +18,8 @@
  *   (DECIDE_SPLIT): what has arrived is acknowledged, so no timer of the sender runs, however long the turn takes. The copy leaves
  *   with the flow's latest acknowledgement number and timestamp; it is the window update that lets the sender go on. Over a long path it
  *   waits while the sender still may go on, for later ACKs may be a round trip away. Requests are held for longer, and then do the same.
- * - Requests: among many a request of any size gets the least grant, and so does a copy that had waited when it left; the share
- *   follows with the first data. How long a server thinks before it answers then binds little of the budget. Over a long path it gets
+ * - Requests: among many a request of any size gets the least grant, and so does a copy that had waited when it left, unless all responses
+ *   fit; the share follows with the first data. How long a server thinks before it answers then binds little of the budget. Over a long path it gets
  *   the share at once, each further grant takes a round trip; a new connection's gets what slow start sends, ACK by ACK.
  *   Side by side it waits for room for all that its sender will send at once, nearby if that nearly fits: with less, the rest would take
  *   another round trip.
@@ -338,9 +338,12 @@ SUBPROGRAM __u32 grant(WITH_CORE const struct flow *flow, const struct outgoing 
 	may_have_ended = any_flag(flow, FLOW_STOPPED) && out->ack == get32(&flow->received) && !midway;
 	side_by_side = pipe > 0 || concurrent(CORE_ALONE);
 	asks = out->class == CLASS_REQUEST || get64(&flow->size) == 0;
-	among_many = asks && get64(&GATE->active) > TURNS && !side_by_side;
+	among_many = asks && get64(&GATE->active) > TURNS && !side_by_side && !view->together;
 	if (out->class == CLASS_HANDSHAKE && !any_flag(flow, FLOW_HALF_OPEN) && !out->data && exceeds_turn(CORE flow, view))
 		return out->ack;
+	/* Who has called begins with its initial window; among many with less. */
+	if (out->class == CLASS_HANDSHAKE && any_flag(flow, FLOW_HALF_OPEN) && !may_burst(CORE flow))
+		return edge_at(out, initial_window(CORE flow));
 	if (may_have_ended || among_many || (out->class == CLASS_HANDSHAKE && !out->data))
 		return least(CORE flow, out, view);
 	wanted = lacking(CORE flow, out->ack, view);
@@ -366,7 +369,7 @@ SUBPROGRAM __u32 grant(WITH_CORE const struct flow *flow, const struct outgoing 
 /* What the sender may send up to `to`, less what it owes. Of a wide window no more counts than twice what it has been seen to use, or
  * than its share of a long path, where that is what it has been granted, nor, of a response that has begun, more than what is expected
  * to follow: a trickle would bind the whole budget, and what never comes would keep others waiting until the response has ended. All that is
- * expected to follow counts where it has been granted. */
+ * expected to follow counts where it has been granted. Where all responses fit, what asks for one counts no more than that. */
 INLINE void price(WITH_CORE const struct flow *flow, const struct outgoing *out, const struct view *view, __u32 to,
 		  struct trigger *trigger)
 {
@@ -374,6 +377,8 @@ INLINE void price(WITH_CORE const struct flow *flow, const struct outgoing *out,
 	__u64 credit = flow_wire(flow, ahead_of(to, received)), much = get64(&GATE->threshold) / TURNS;
 	__u64 most = 2ull * max_u32(get32(&flow->window), get32(&flow->streamed));
 
+	if (get64(&flow->size) == 0 && view->pipe == 0 && view->together)
+		credit = min_u64(credit, flow_wire(flow, largest_expected(CORE flow)));
 	if (credit > much && !trigger->calm && view->pipe > 0)
 		much = flow_wire(flow, share(CORE flow, view));
 	if (credit > much) {

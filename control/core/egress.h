@@ -225,7 +225,7 @@ INLINE bool may_pass(WITH_CORE const struct flow *flow, const struct segment *se
 	 * What waits for room on short paths does not stand before a long one, which has room of its own. Many take turns there, too. */
 	first = held == 0 || (class == CLASS_REQUEST && governs(CORE flow) && scheduler_is_called(CORE_ALONE)) ||
 		(governs(CORE flow) && view->pipe > 0 && !(get64(&GATE->far_waits) && may_burst(CORE flow)));
-	return order_kept && (wire == 0 || (first && admits(CORE wire, view->booked, view->few) &&
+	return order_kept && (wire == 0 || (first && admits(CORE wire, view->booked, beside(CORE class, view)) &&
 					    keeps_pace(CORE flow, out, trigger, view, now)));
 }
 

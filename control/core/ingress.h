@@ -220,6 +220,8 @@ INLINE void count_loss(WITH_CORE const struct flow *flow, __u64 now)
 	bool since_cut = since(now, cut_at) >> 31 > 0 || seq_distance(get32(&flow->hole_since), (__u32)cut_at) > 0;
 
 	add64(&GATE->lost, 1);
+	if (SETTINGS->credit)
+		forget_idle(CORE now);
 	add64(&GATE->belied, 1);
 	if (since_cut && !(get32(&flow->hole_since) & KEPT_WINDOWS))
 		add64(&GATE->overflow, 1);
@@ -279,7 +281,9 @@ HOT void receive(WITH_CORE struct flow *flow, const struct segment *segment, __u
 	if (any_flag(flow, FLOW_ASKED)) {
 		lower_flags(flow, FLOW_ASKED);
 		set64(&GATE->response_delay, smooth(get64(&GATE->response_delay), min_u64(pause, LONGEST_RTT)));
-		if (!SETTINGS->credit)
+		if (SETTINGS->credit)
+			note_idle(CORE flow, min_u64(pause, LONGEST_RTT), now);
+		else
 			pac_note_answer(CORE flow, wire, min_u64(pause, LONGEST_RTT));
 	}
 	set32(&flow->header, segment->header);
@@ -457,7 +461,7 @@ HOT bool account_ingress(WITH_CORE struct flow *flow, const struct segment *segm
 	}
 	sample_timestamp(CORE flow, segment, now);
 	wanted = get64(&GATE->wanted);
-	return wanted > 0 && admits(CORE wanted, get64(&GATE->wanted_path), are_few_now(CORE_ALONE)) && replace64(&GATE->wanted, wanted, 0);
+	return wanted > 0 && admits(CORE wanted, get64(&GATE->wanted_path), get64(&GATE->wanted_beside)) && replace64(&GATE->wanted, wanted, 0);
 }
 
 #endif

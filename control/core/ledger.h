@@ -112,11 +112,20 @@ INLINE __u64 room_needed(WITH_CORE __u64 trigger, __u64 holds, __u64 beside)
 }
 
 /* Whether `trigger` more bytes may be. */
-INLINE bool admits(WITH_CORE __u64 trigger, __u64 holds, bool few)
+INLINE bool admits(WITH_CORE __u64 trigger, __u64 holds, __u64 beside)
 {
-	__u64 beside = pipe(CORE holds, few), room = saturating_sub(get64(&GATE->threshold) + beside, counted(CORE holds));
+	__u64 room = saturating_sub(get64(&GATE->threshold) + beside, counted(CORE holds));
 
 	return room_needed(CORE trigger, holds, beside) <= room;
+}
+
+/* What a segment of that class may set in motion beside the budget: what a long path holds, or where servers are asked, what the link could
+ * carry meanwhile. */
+INLINE __u64 beside(WITH_CORE __u32 class, const struct view *view)
+{
+	__u64 path = pipe(CORE view->booked, view->few);
+
+	return class == CLASS_REQUEST ? max_u64(path, view->idle) : path;
 }
 
 /* What least grants of as many flows as were active at once of late are together, wire bytes. */

@@ -154,17 +154,24 @@ __u64 ackgate_in_flight(STATE)
 	return in_flight(CORE_ALONE);
 }
 
-bool ackgate_admits(STATE, __u64 trigger, __u64 holds)
+bool ackgate_admits(STATE, __u64 trigger, __u64 holds, __u64 beside)
 {
-	return admits(CORE trigger, holds, are_few_now(CORE_ALONE));
+	return admits(CORE trigger, holds, beside);
 }
 
-__u64 ackgate_booked_with(STATE, const struct flow *flow)
+/* What the flow's path holds, as debts are booked, and what a segment of that class may set in motion beside the budget. */
+void ackgate_path(STATE, const struct flow *flow, __u32 class, __u64 *holds, __u64 *more)
 {
-	struct view view = {};
+	struct view view;
 
 	look(CORE flow, &view);
-	return view.booked;
+	*holds = view.booked;
+	*more = beside(CORE class, &view);
+}
+
+__u64 ackgate_pipe(STATE, __u64 holds)
+{
+	return pipe(CORE holds, are_few_now(CORE_ALONE));
 }
 
 __u64 ackgate_pipe_of(STATE, const struct flow *flow)
@@ -172,9 +179,9 @@ __u64 ackgate_pipe_of(STATE, const struct flow *flow)
 	return pipe_of(CORE flow);
 }
 
-__u64 ackgate_room_needed(STATE, __u64 trigger, __u64 holds)
+__u64 ackgate_room_needed(STATE, __u64 trigger, __u64 holds, __u64 beside)
 {
-	return room_needed(CORE trigger, holds, pipe(CORE holds, are_few_now(CORE_ALONE)));
+	return room_needed(CORE trigger, holds, beside);
 }
 
 bool ackgate_keeps_pace(STATE, const struct flow *flow, const struct outgoing *out, const struct trigger *trigger, __u64 now)

@@ -14,8 +14,6 @@
 #define SIDE_BY_SIDE 3
 /* So many times more requests than answer within a response's time on the link keep it busy although servers answer at random times. */
 #define ASKED_AHEAD 4
-/* An answer moves what is known of thinking by this part. */
-#define THINK_GAIN 16
 /* So many debts fill the threshold that each may be unpaid because of the others. */
 #define SMALL_DEBTS 12
 

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
  * The pace: what a long path holds must not come at once. What asks over one, and among many senders what grants more than ACKs clock,
- * leaves at the link's rate, but for one threshold.
+ * leaves at the link's rate, but for one threshold. So does what is asked for over a short path beyond the budget, because the link is idle
+ * while servers think.
  */
 #ifndef ACKGATE_CORE_PACE_H
 #define ACKGATE_CORE_PACE_H
 
-#include "path.h"
+#include "ledger.h"
 
 /* What a frame takes on the link beside its bytes: preamble, gap and checksum (IEEE 802.3). */
 #define FRAMING 24ull
@@ -51,6 +52,12 @@ INLINE __u64 on_link(const struct flow *flow, __u64 wire)
 	return wire > 0 ? wire + FRAMING : 0;
 }
 
+/* What a response of so much payload takes there. */
+INLINE __u64 response_on_link(const struct flow *flow, __u64 payload)
+{
+	return payload + div_ceil(payload, max_u32(get32(&flow->mss), 1)) * (get32(&flow->header) + FRAMING);
+}
+
 /* The most that comes at once of so many wire bytes of a response in slow start (RFC 5681 section 3.1), wire bytes. */
 SUBPROGRAM __u64 largest_flight(WITH_CORE const struct flow *flow, __u64 wire)
 {
@@ -70,18 +77,22 @@ ROLLED
 
 /* What a segment is likely to set in motion at once. A connection's first response comes in slow start. A request: of the window that the
  * sender has kept or is granted, of which its price may leave out some, no more than the last one did, or than twice what the sender has
- * been seen to use. PAC's price is all that its model says the sender has. */
+ * been seen to use, or where all responses fit, than the largest of them. PAC's price is all that its model says the sender has. */
 INLINE __u64 likely_burst(WITH_CORE const struct flow *flow, const struct outgoing *out, const struct trigger *trigger,
 			  const struct view *view)
 {
 	__u64 response = get32(&flow->last_response), wire = trigger->wire;
 
+	if (view->pipe == 0)
+		return max_u64(wire, on_link(flow, wire));
 	if (response == 0 && get64(&flow->size) == 0 && get64(&GATE->usual_response) > 0 && view->few) {
 		wire = largest_flight(CORE flow, wire);
 	} else if (out->class != CLASS_REQUEST) {
 		wire = not_paced_before(flow, wire);
 	} else if (response > 0 && SETTINGS->credit) {
 		wire = max_u64(wire, flow_wire(flow, advertised(flow, out, trigger)));
+		if (view->together)
+			return min_u64(on_link(flow, wire), response_on_link(flow, largest_expected(CORE flow)));
 		wire = min_u64(wire, flow_wire(flow, max_u64(response, 2ull * get32(&flow->window))));
 	}
 	return on_link(flow, wire);
@@ -121,8 +132,8 @@ INLINE bool double_too_fast(WITH_CORE const struct flow *flow, const struct view
 	return starts_slowly(CORE flow, view) && get64(&GATE->peak_active) * flow_wire(flow, slow_start(CORE flow)) > get64(&GATE->threshold);
 }
 
-/* Whether what sets `wire` bytes in motion must keep the pace: on a long path what asks, and among many a grant of more than
- * twice what it acknowledges. Slow start grows no faster (RFC 5681 section 3.1), and what has arrived clocks it; where that is too fast, one
+/* Whether what sets `wire` bytes in motion must keep the pace: on a short path what is asked for beyond the budget, on a long one what asks,
+ * and among many a grant of more than twice what it acknowledges. Slow start grows no faster (RFC 5681 section 3.1), and what has arrived clocks it; where that is too fast, one
  * of half as much again. */
 INLINE bool paced(WITH_CORE const struct flow *flow, const struct outgoing *out, __u64 wire, const struct view *view)
 {
@@ -130,7 +141,7 @@ INLINE bool paced(WITH_CORE const struct flow *flow, const struct outgoing *out,
 	__u64 acked;
 
 	if (view->pipe == 0)
-		return false;
+		return view->idle > 0 && out->class == CLASS_REQUEST && counted(CORE view->booked) + wire > get64(&GATE->threshold);
 	acked = flow_wire(flow, ahead_of(out->ack, get32(&flow->released_ack)));
 	return asks || (wire > 2 * acked && may_burst(CORE flow)) || (2 * wire > 3 * acked && double_too_fast(CORE flow, view));
 }
@@ -144,12 +155,12 @@ INLINE __u64 ahead_of_link(WITH_CORE __u64 now)
 }
 
 /* Whether what sets so much in motion keeps the pace. */
-INLINE bool keeps_pace(WITH_CORE const struct flow *flow, const struct outgoing *out, const struct trigger *trigger,
+SUBPROGRAM bool keeps_pace(WITH_CORE const struct flow *flow, const struct outgoing *out, const struct trigger *trigger,
 		       const struct view *view, __u64 now)
 {
 	__u64 before;
 
-	if (!paced(CORE flow, out, trigger->wire, view))
+	if (!flow || !out || !trigger || !view || !paced(CORE flow, out, trigger->wire, view))
 		return true;
 	before = ahead_of_link(CORE now);
 	return before == 0 || before + likely_burst(CORE flow, out, trigger, view) <= get64(&GATE->threshold);
@@ -173,7 +184,7 @@ INLINE void note_pace(WITH_CORE const struct flow *flow, const struct outgoing *
 {
 	__u64 before, after;
 
-	if (trigger->wire == 0 || view->pipe == 0)
+	if (trigger->wire == 0 || (view->pipe == 0 && view->idle == 0))
 		return;
 	before = ahead_of_link(CORE now);
 	after = before + likely_burst(CORE flow, out, trigger, view);

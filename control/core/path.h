@@ -148,6 +148,20 @@ INLINE __u64 booked_with(WITH_CORE const struct flow *flow, __u64 rate, __u64 ho
 	return SETTINGS->long_paths && known ? max_u64(holds, least_path(CORE rate)) : 0;
 }
 
+/* Payload of a response: of the flow's own, or of the largest of late. */
+INLINE __u64 largest_expected(WITH_CORE const struct flow *flow)
+{
+	return max_u64(expected(CORE flow), get64(&GATE->largest_response));
+}
+
+/* Whether as large ones of as many flows as were active of late fit the budget and what the link carries meanwhile. Where timers are short,
+ * what fits may still come too late. */
+INLINE bool all_come_together(WITH_CORE const struct flow *flow, __u64 meanwhile)
+{
+	return expected(CORE flow) > 0 && !timer_is_short(CORE_ALONE) &&
+	       get64(&GATE->peak_active) * flow_wire(flow, largest_expected(CORE flow)) <= get64(&GATE->threshold) + meanwhile;
+}
+
 /* What one decision goes by besides flow and gate. Made once: each look at what many processors share costs time, and code for it more. */
 struct view {
 	/* What the link carries, bytes per 2^20 ns; 0 when it is not known. */
@@ -158,13 +172,18 @@ struct view {
 	__u64 pipe;
 	/* What its debt is booked with, wire bytes. */
 	__u64 booked;
+	/* What the link could carry beside while servers that are asked make it wait, wire bytes; 0 where that is little, or not all responses
+	 * would fit then. */
+	__u32 idle;
 	/* What keeps each flow of late moving fits the budget. */
 	bool few;
+	/* All responses fit the budget and what the link carries meanwhile. */
+	bool together;
 };
 
 SUBPROGRAM int look(WITH_CORE const struct flow *flow, struct view *view)
 {
-	__u64 frames;
+	__u64 frames, idle;
 
 	if (!flow || !view)
 		return 0;
@@ -174,6 +193,9 @@ SUBPROGRAM int look(WITH_CORE const struct flow *flow, struct view *view)
 	view->holds = path_holds(CORE flow, frames);
 	view->pipe = pipe(CORE view->holds, view->few);
 	view->booked = booked_with(CORE flow, frames, view->holds);
+	idle = SETTINGS->credit && SETTINGS->long_paths ? frames * get64(&GATE->think) >> 20 : 0;
+	view->together = SETTINGS->credit && all_come_together(CORE flow, max_u64(view->pipe, idle));
+	view->idle = idle > LEAST_LONG_PATH && view->together ? min_u64(idle, ~0u) : 0;
 	return 0;
 }
 

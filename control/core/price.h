@@ -63,6 +63,8 @@ SUBPROGRAM int charge(WITH_CORE struct flow *flow, const struct outgoing *out, c
 	if (trigger->wire > 0) {
 		activate(CORE flow);
 		owe(CORE flow, trigger->wire, view->booked);
+		if (out->class == CLASS_REQUEST)
+			set32(&flow->arrived_before, arrived(CORE_ALONE));
 		lower_flags(flow, FLOW_FORGIVEN);
 		set64(&flow->last_active, now);
 		raise_flags(flow, (SETTINGS->credit ? 0 : FLOW_AWAITED) | (out->class == CLASS_REQUEST ? FLOW_ASKED : 0));

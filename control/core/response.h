@@ -37,6 +37,35 @@ INLINE void end_response(WITH_CORE struct flow *flow)
 	set64(&flow->last_bandwidth, 0);
 }
 
+/* An answer moves what is known of servers that think by this part. */
+#define THINK_GAIN 16
+/* What one answer tells is no more than twice what is known and so much, ns: a few peers that are asked long before they have anything to say
+ * are nobody's idle link. */
+#define LONGEST_NEWS 1000000ull
+/* How long after a loss nothing is asked for because the link is idle, ns. */
+#define CAUTION 1000000000ull
+
+/*
+ * A server has answered after `pause`: as long as nothing else arrived meanwhile the link was idle, for the path is long, or the server thinks.
+ * So much more may be asked for at a time. Once that fills the link it is idle no more: what is known of it falls by itself.
+ */
+INLINE void note_idle(WITH_CORE const struct flow *flow, __u64 pause, __u64 now)
+{
+	__u64 came = (__u32)((__u32)arrived(CORE_ALONE) - get32(&flow->arrived_before)), rate = path_rate(CORE_ALONE);
+	__u64 known = get64(&GATE->think), sample = rate > 0 ? saturating_sub(pause, (came << 20) / rate) : 0;
+
+	sample = min_u64(sample, 2 * known + LONGEST_NEWS);
+	if (now >= get64(&GATE->think_after))
+		set64(&GATE->think, known - known / THINK_GAIN + sample / THINK_GAIN);
+}
+
+/* Something was lost: answers may have come all at once. */
+INLINE void forget_idle(WITH_CORE __u64 now)
+{
+	set64(&GATE->think, 0);
+	set64(&GATE->think_after, now + CAUTION);
+}
+
 /* What one SYN-ACK tells of them all; an answer twice as much, for it may come late, when the SYN-ACK has been counted as unanswered. */
 #define HANDSHAKE_GAIN 16
 

@@ -276,7 +276,8 @@ struct gate {
 	__u64 unanswered;
 	/* When peak_active was last let fall, and the link's rate judged, ns. */
 	__u64 looked_back;
-	/* The same without what may have stood before that data in the queue: how long servers think, ns. */
+	/* The same without what may have stood before that data in the queue: how long servers think, ns. Under exact credit without all that
+	 * has arrived meanwhile: how long the link was idle. */
 	__u64 think;
 	/* When a connection was last opened from outside, ns. */
 	__u64 last_syn;
@@ -312,6 +313,10 @@ struct gate {
 	__u64 ahead_since;
 	/* What the path holds over which the budget is wanted, wire bytes. */
 	__u64 wanted_path;
+	/* What may be on its way over it beside the budget, wire bytes. */
+	__u64 wanted_beside;
+	/* Until when nothing is learned about that, ns. */
+	__u64 think_after;
 	/* Waits after which our own TCP repeats a request that is held, ns, as peer_timer; 0 while it never has. */
 	__u64 own_timer;
 	/* Waits after which senders repeat what was received but whose ACK is held, ns: of sixteen senders, about one is faster.

@@ -85,8 +85,8 @@ unsafe extern "C" {
     safe fn ackgate_at_edge(settings: &Settings, gate: &Gate, flow: &Flow) -> bool;
     safe fn ackgate_link_rate(settings: &Settings, gate: &Gate) -> u64;
     safe fn ackgate_in_flight(settings: &Settings, gate: &Gate) -> u64;
-    safe fn ackgate_admits(settings: &Settings, gate: &Gate, trigger: u64, holds: u64) -> bool;
-    safe fn ackgate_room_needed(settings: &Settings, gate: &Gate, trigger: u64, holds: u64) -> u64;
+    safe fn ackgate_admits(settings: &Settings, gate: &Gate, trigger: u64, holds: u64, beside: u64) -> bool;
+    safe fn ackgate_room_needed(settings: &Settings, gate: &Gate, trigger: u64, holds: u64, beside: u64) -> u64;
     safe fn ackgate_keeps_pace(
         settings: &Settings,
         gate: &Gate,
@@ -103,7 +103,9 @@ unsafe extern "C" {
         trigger: &raw::Trigger,
         now: u64,
     ) -> u64;
-    safe fn ackgate_booked_with(settings: &Settings, gate: &Gate, flow: &Flow) -> u64;
+    safe fn ackgate_path(settings: &Settings, gate: &Gate, flow: &Flow, class: u32, holds: &mut u64, beside: &mut u64);
+    #[cfg(test)]
+    safe fn ackgate_pipe(settings: &Settings, gate: &Gate, holds: u64) -> u64;
     safe fn ackgate_pipe_of(settings: &Settings, gate: &Gate, flow: &Flow) -> u64;
 }
 
@@ -501,16 +503,41 @@ pub fn in_flight(rules: &Rules, gate: &Gate) -> u64 {
     ackgate_in_flight(&rules.settings, gate)
 }
 
-/// Whether `trigger` more bytes may be put on a path that holds so much: Algorithm 1, line 11.
-#[must_use]
-pub fn admits(rules: &Rules, gate: &Gate, trigger: u64, holds: u64) -> bool {
-    ackgate_admits(&rules.settings, gate, trigger, holds)
+/// What a packet sets in motion takes this path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Path {
+    /// What it holds, wire bytes, as debts are booked: 0 where all in flight counts alike.
+    pub holds: u64,
+    /// What may be on its way beside the budget, wire bytes: what a long path holds, or what the link carries while servers think.
+    pub beside: u64,
 }
 
-/// What the flow's path holds, wire bytes, as its debts are booked: 0 where all in flight counts alike.
+impl Path {
+    /// The flow's, for a segment of that class.
+    #[must_use]
+    pub fn of(rules: &Rules, gate: &Gate, flow: &Flow, class: Class) -> Self {
+        let (mut holds, mut beside) = (0, 0);
+        ackgate_path(&rules.settings, gate, flow, class as u32, &mut holds, &mut beside);
+        Self { holds, beside }
+    }
+
+    /// The one over which budget is wanted.
+    #[must_use]
+    pub fn wanted(gate: &Gate) -> Self {
+        Self { holds: gate.wanted_path.get(), beside: gate.wanted_beside.get() }
+    }
+
+    /// One that holds so much.
+    #[cfg(test)]
+    pub fn that_holds(rules: &Rules, gate: &Gate, holds: u64) -> Self {
+        Self { holds, beside: ackgate_pipe(&rules.settings, gate, holds) }
+    }
+}
+
+/// Whether `trigger` more bytes may be put on the path: Algorithm 1, line 11.
 #[must_use]
-pub fn booked_with(rules: &Rules, gate: &Gate, flow: &Flow) -> u64 {
-    ackgate_booked_with(&rules.settings, gate, flow)
+pub fn admits(rules: &Rules, gate: &Gate, trigger: u64, path: Path) -> bool {
+    ackgate_admits(&rules.settings, gate, trigger, path.holds, path.beside)
 }
 
 /// What the flow's path holds, if that is much: wire bytes, else 0.
@@ -519,10 +546,10 @@ pub fn pipe_of(rules: &Rules, gate: &Gate, flow: &Flow) -> u64 {
     ackgate_pipe_of(&rules.settings, gate, flow)
 }
 
-/// The room that `wire` more bytes need over a path that holds so much.
+/// The room that `wire` more bytes need over the path.
 #[must_use]
-pub fn room_needed(rules: &Rules, gate: &Gate, wire: u64, holds: u64) -> u64 {
-    ackgate_room_needed(&rules.settings, gate, wire, holds)
+pub fn room_needed(rules: &Rules, gate: &Gate, wire: u64, path: Path) -> u64 {
+    ackgate_room_needed(&rules.settings, gate, wire, path.holds, path.beside)
 }
 
 /// Whether what sets so much in motion keeps the pace of long paths.

@@ -39,9 +39,9 @@ out a   S  mss=1460                       : pass
 in  a   S. mss=1460                       : pass
 out a   P. len=100                        : hold handshake
 
-= credit 87382: a SYN-ACK offers two segments unscaled; later windows count in units of the scale, rounded up
+= credit 87382: a SYN-ACK offers the initial window unscaled; later windows count in units of the scale, rounded up
 in  a   S  mss=1460 scale=9               : pass
-out a   S. mss=1460 scale=7 win=64240     : pass win=2896
+out a   S. mss=1460 scale=7 win=64240     : pass win=14480
 in  a   .                                 : pass
 in  a   .  full                           : pass
 out a   .  ack=1449 win=600               : pass win=453
@@ -50,7 +50,7 @@ out a   .  ack=2897 win=100               : pass
 
 = credit 87382: without a window scale the field counts bytes: 40 segments, what the budget begins with
 in  six S  mss=1440                       : pass
-out six S. mss=1440 win=64240             : pass win=2856
+out six S. mss=1440 win=64240             : pass win=14280
 in  six .  len=1428                       : pass
 out six .  ack=1429 win=64240             : pass win=57120
 
@@ -90,20 +90,20 @@ out qinq P. len=1445 win=64240            : pass win=2856
 in  b   S  mss=1460                       : pass
 out b   S. mss=1460 scale=7 win=64240     : pass
 in  a   S  mss=1460                       : pass
-out a   S. mss=1460 scale=7 win=64240     : pass win=2896
+out a   S. mss=1460 scale=7 win=64240     : pass win=14480
 in  a   .                                 : pass
-in  a   .  full                           : pass
-out a   .  ack=1449 win=40                : pass
-in  a   .  seq=1449 full                  : pass
+in  a   .  len=2896 frames=2              : pass
 out a   .  ack=2897 win=40                : pass
-in  a   .  seq=2897 full                  : pass
-out a   .  ack=4345 win=40                : pass
-in  a   .  seq=4345 full                  : pass
+in  a   .  seq=2897 len=2896 frames=2     : pass
 out a   .  ack=5793 win=40                : pass
-in  a   .  seq=5793 full                  : pass
-out a   .  ack=7241 win=40                : discard
-in  a   P. seq=7241 full                  : pass
-out a   .  ack=8689 win=40                : pass win=23
+in  a   .  seq=5793 len=2896 frames=2     : pass
+out a   .  ack=8689 win=40                : pass
+in  a   .  seq=8689 len=2896 frames=2     : pass
+out a   .  ack=11585 win=40               : pass
+in  a   .  seq=11585 full                 : pass
+out a   .  ack=13033 win=40               : discard
+in  a   P. seq=13033 full                 : pass
+out a   .  ack=14481 win=40               : pass win=23
 
 = pac 4500: an ACK triggers what it acknowledges and as much again, here 3028 bytes; what no longer fits waits
 out a   .                                 : pass

@@ -20,7 +20,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixListener;
 use std::sync::Arc;
 
-use ackgate_control::decision::{self, Rules};
+use ackgate_control::decision::{self, Path, Rules};
 use ackgate_control::gate::{Scheduler, State};
 use ackgate_control::policy::Action;
 use ackgate_control::units::{Span, Time};
@@ -324,7 +324,7 @@ impl Guard {
         // If the wish comes true in between, it has been cleared and we have been woken: then it stays cleared.
         let batch = options.batch.unwrap_or(gate.threshold.get() / 16);
         if wanted > 0 && wanted < batch && gate.wanted.replace(wanted, batch) {
-            self.again = decision::admits(rules, gate, batch, gate.wanted_path.get());
+            self.again = decision::admits(rules, gate, batch, Path::wanted(gate));
         }
     }
 

@@ -4,7 +4,7 @@
 use super::super::state::{Flow, Gate, State, flag};
 use super::queue::{Age, NONE, unhold};
 use super::{Scheduler, Stats};
-use crate::decision::{self, Class, Outgoing, Rules, Trigger, charge, edit, trigger};
+use crate::decision::{self, Class, Outgoing, Path, Rules, Trigger, charge, edit, trigger};
 use crate::policy::{Action, FlowId};
 use crate::segment::Edit;
 use crate::seq::SeqNumber;
@@ -55,20 +55,21 @@ impl Scheduler {
             self.next_try = decision::settled_at(rules, gate);
             return false;
         }
-        let (holds, pipe) = (decision::booked_with(rules, gate, flow), decision::pipe_of(rules, gate, flow));
+        let (path, pipe) = (Path::of(rules, gate, flow, held.out.class), decision::pipe_of(rules, gate, flow));
         gate.far_waits.set(u64::from(pipe > 0));
         if wire > 0 && !decision::keeps_pace(rules, gate, flow, &held.out, &trigger, now) {
             self.next_try = decision::keeps_pace_at(rules, gate, flow, &held.out, &trigger, now);
             return false;
         }
-        if wire > 0 && !decision::admits(rules, gate, wire, holds) {
+        if wire > 0 && !decision::admits(rules, gate, wire, path) {
             if self.split_oldest_request(rules, state, now) {
                 return true;
             }
-            gate.wanted_path.set(holds);
-            gate.wanted.set(decision::room_needed(rules, gate, wire, holds));
+            gate.wanted_path.set(path.holds);
+            gate.wanted_beside.set(path.beside);
+            gate.wanted.set(decision::room_needed(rules, gate, wire, path));
             // The budget may have grown between the look and the wish.
-            if !decision::admits(rules, gate, wire, holds) {
+            if !decision::admits(rules, gate, wire, path) {
                 return false;
             }
             gate.wanted.take();
@@ -118,9 +119,10 @@ impl Scheduler {
         let Some((_, id, head)) = self.oldest(Age::Request, self.split_after(), now) else { return false };
         let Some(flow) = state.flow(id) else { return false };
         let gate = state.gate();
-        let cost = decision::without_grant(rules, gate, flow, &self.slots[head as usize].out).wire();
+        let out = &self.slots[head as usize].out;
+        let cost = decision::without_grant(rules, gate, flow, out).wire();
         let may = self.can_split(rules, gate, flow, head)
-            && (cost == 0 || decision::admits(rules, gate, cost, decision::booked_with(rules, gate, flow)));
+            && (cost == 0 || decision::admits(rules, gate, cost, Path::of(rules, gate, flow, out.class)));
         if may {
             self.split(rules, state.gate(), flow, head, now);
         }

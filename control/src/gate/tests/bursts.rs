@@ -161,7 +161,7 @@ fn admits_beside_long_paths(handshake_rtt: u32, least_handshake: Option<u32>) ->
     least_handshake.into_iter().for_each(|least| gate.least_handshake.set(least));
     let flow = &host.shim.state.flows[1];
     flow.handshake_rtt.set(handshake_rtt);
-    decision::admits(&host.shim.rules, gate, u64::from(MSS), decision::booked_with(&host.shim.rules, gate, flow))
+    host.admits(u64::from(MSS), host.booked_with(1))
 }
 
 #[test]
@@ -318,4 +318,24 @@ fn a_copy_that_has_waited_for_too_long_takes_what_room_there_is() {
     }
     assert_eq!(host.shim.held(), 0);
     assert!((20..=24).contains(&edge(&host)), "{}", edge(&host));
+}
+
+#[test]
+fn where_all_responses_fit_a_kept_sender_keeps_the_pace_by_its_response_and_not_by_its_window() {
+    let ahead = |flows| {
+        let mut host = guard();
+        host.reach(0, Span::millis(2));
+        host.ack(0, 1);
+        let gate = &host.shim.state.gate;
+        gate.peak_active.set(flows);
+        gate.looked_back.set(host.now.0);
+        gate.usual_response.set(5_000);
+        gate.largest_response.set(5_000);
+        gate.ahead.set(0);
+        host.shim.state.flows[0].last_response.set(5_000);
+        host.send(0, Segment { window: u16::MAX, ..request(1) });
+        host.shim.gate().ahead.get()
+    };
+    assert_eq!(ahead(40), 5_000 + 4 * (u64::from(HEADER) + BETWEEN), "40 x 5 KB, 67 KB and what 2 ms hold");
+    assert!(ahead(80) > 10_000, "a window of {} may come", ahead(80));
 }

@@ -13,7 +13,7 @@ fn guard() -> Host {
 
 impl Host {
     /// Window that the last packet of the flow brought, in bytes.
-    fn told(&self, flow: u32) -> u32 {
+    pub(super) fn told(&self, flow: u32) -> u32 {
         let &(_, _, field) = self.wire.iter().rev().find(|&&(of, _, _)| of == flow).unwrap();
         u32::from(field) * UNIT
     }
@@ -370,6 +370,7 @@ fn among_many_an_upload_brings_the_least_grant_too_whatever_had_waited_before() 
     const LEAST: u32 = (2 * MSS).next_multiple_of(UNIT);
     const END: u32 = 1 + 2 * MSS;
     let mut host = guard();
+    host.shim.gate().largest_response.set(u64::from(20 * MSS));
     for flow in 0..24 {
         host.connect(flow);
     }

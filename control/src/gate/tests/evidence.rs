@@ -273,14 +273,14 @@ fn a_long_path_may_hold_what_it_holds_beside_the_budget() {
     let pipe = decision::pipe_of(&host.shim.rules, host.shim.gate(), flow);
     assert!((2_455_000..2_465_000).contains(&pipe), "1 Gb/s x 20 ms is 2.5 MB, of which frames are 63 in 64: {pipe}");
     let threshold = host.shim.gate().threshold.get();
-    assert!(decision::admits(&host.shim.rules, host.shim.gate(), threshold + pipe - 1, pipe));
+    assert!(host.admits(threshold + pipe - 1, pipe));
     // What waits on the long path leaves a flow nearby its room.
     host.shim.state.gate.owed.set(pipe);
     host.shim.state.gate.owed_by_path[8].set(pipe);
     host.shim.state.gate.owed_beyond.set(pipe);
     host.shim.state.gate.held_by_path[8].set(pipe * (pipe >> 10));
-    assert!(decision::admits(&host.shim.rules, host.shim.gate(), threshold - threshold / 4, 0));
-    assert!(!decision::admits(&host.shim.rules, host.shim.gate(), threshold + 1_000_000, pipe));
+    assert!(host.admits(threshold - threshold / 4, 0));
+    assert!(!host.admits(threshold + 1_000_000, pipe));
 }
 
 #[test]

@@ -8,6 +8,7 @@ use proptest::prelude::*;
 
 use super::*;
 
+use crate::decision::{Class, Path};
 use crate::segment::{Flags, Position};
 use crate::seq::SeqNumber;
 
@@ -32,6 +33,17 @@ struct Host {
 }
 
 impl Host {
+    /// Whether so much more may be put on a path that holds so much.
+    fn admits(&self, wire: u64, holds: u64) -> bool {
+        let (rules, gate) = (&self.shim.rules, self.shim.gate());
+        decision::admits(rules, gate, wire, Path::that_holds(rules, gate, holds))
+    }
+
+    /// With what the flow's debts are booked.
+    fn booked_with(&self, flow: usize) -> u64 {
+        Path::of(&self.shim.rules, self.shim.gate(), &self.shim.state.flows[flow], Class::Ack).holds
+    }
+
     fn new(config: Config) -> Self {
         Self {
             shim: AckGate::new(config).unwrap(),
@@ -209,6 +221,7 @@ mod paths;
 mod properties;
 mod quiet;
 mod standby;
+mod thinkers;
 mod thinning;
 mod timers;
 mod windows;

@@ -163,7 +163,7 @@ fn what_no_flow_owes_is_soon_owed_on_no_path() {
     // Left behind by a flow that paid while its debt was moved.
     host.shim.state.gate.owed_by_path[3].set(50_000);
     host.shim.state.gate.owed_beyond.set(50_000);
-    assert!(decision::admits(&host.shim.rules, host.shim.gate(), 1_000_000, 0), "nothing is in flight");
+    assert!(host.admits(1_000_000, 0), "nothing is in flight");
     for i in 0..4 {
         host.data(0, 1 + i * 100, 100);
         host.forgive(0);
@@ -181,7 +181,7 @@ fn what_is_larger_than_all_room_waits_only_for_more_than_the_path_holds() {
     host.send(0, request(1));
     host.fill(0);
     let counted = host.shim.gate().threshold.get();
-    let admits = |host: &Host, wire| decision::admits(&host.shim.rules, host.shim.gate(), wire, 15_000);
+    let admits = |host: &Host, wire| host.admits(wire, 15_000);
     assert!(!admits(&host, 1), "the gate is full");
     for _ in 0..counted / u64::from(MSS) {
         let flow = &host.shim.state.flows[0];
@@ -352,9 +352,9 @@ fn owed_and_room(rtt: Span, threshold: u64) -> (u64, u64) {
     host.shim.gate().threshold.set(threshold);
     host.send(0, Segment { window: 60_000, ..request(1) });
     host.shim.gate().threshold.set(budget);
-    let holds = decision::booked_with(&host.shim.rules, host.shim.gate(), &host.shim.state.flows[1]);
+    let holds = host.booked_with(1);
     assert!((120_000..130_000).contains(&holds), "{holds}");
-    let admits = |wire: &u64| decision::admits(&host.shim.rules, host.shim.gate(), *wire, holds);
+    let admits = |wire: &u64| host.admits(*wire, holds);
     let room = (0..=budget + holds).rev().find(admits).expect("nothing at all always fits");
     (host.owed(0), budget + holds - room)
 }
@@ -458,7 +458,7 @@ fn a_path_that_holds_half_the_budget_has_room_of_its_own_where_flows_are_few() {
         let threshold = gate.threshold.get();
         let admits = |holds, beside| {
             gate.owed.set(threshold + beside);
-            decision::admits(&host.shim.rules, gate, 1_000, holds)
+            host.admits(1_000, holds)
         };
         assert_eq!(admits(threshold / 2 + 100, threshold / 2 - 1_000), admitted, "{flows}");
         assert_eq!(admits(threshold / 5 * 2, 0), admitted, "a part of it: {flows}");
@@ -476,7 +476,7 @@ fn with_a_larger_budget_no_less_may_be_in_flight() {
             gate.threshold.set(threshold);
             let admits = |owed| {
                 gate.owed.set(owed);
-                decision::admits(&host.shim.rules, gate, 100, holds)
+                host.admits(100, holds)
             };
             (1..500).map(|owed| owed * 1_000).take_while(|&owed| admits(owed)).last().unwrap_or(0)
         };

@@ -1,0 +1,119 @@
+//! What is asked for while the link is idle: over paths that are not long, and of servers that think.
+
+use super::super::state::flag;
+use super::paths::guard;
+use super::*;
+
+/// What a server answers, payload bytes.
+const RESPONSE: u32 = 5_000;
+
+/// Kept connections whose servers answer with [`RESPONSE`], and the link is idle for so long meanwhile.
+fn thinkers(flows: u32, idle: Span) -> Host {
+    let mut host = guard();
+    for flow in 0..flows {
+        host.connect(flow);
+        host.shim.state.flows[flow as usize].last_response.set(RESPONSE);
+    }
+    let gate = &host.shim.state.gate;
+    gate.usual_response.set(u64::from(RESPONSE));
+    gate.largest_response.set(u64::from(RESPONSE));
+    gate.peak_active.set(u64::from(flows));
+    gate.looked_back.set(host.now.0);
+    gate.think.set(idle.0);
+    host
+}
+
+fn ask(host: &mut Host, flow: u32) -> PacketId {
+    host.send(flow, Segment { window: u16::MAX, ..request(1) })
+}
+
+#[test]
+fn while_the_link_is_idle_more_is_asked_for_than_the_budget_holds_at_the_links_pace() {
+    let asked = |idle| {
+        let mut host = thinkers(36, idle);
+        let requests: Vec<_> = (0..36).map(|flow| ask(&mut host, flow)).collect();
+        let left = |host: &Host| requests.iter().filter(|&&packet| host.has_left(packet)).count();
+        let at_once = left(&host);
+        host.wait(Span::micros(100));
+        let soon = left(&host);
+        (0..9).for_each(|_| host.wait(Span::micros(100)));
+        host.check_ledger();
+        (at_once, soon, left(&host))
+    };
+    assert_eq!(asked(Span::ZERO), (21, 21, 21), "the budget is 67.5 KB, or 21 least grants");
+    assert_eq!(
+        asked(Span::millis(1)),
+        (12, 15, 36),
+        "12 whole answers, three more in 100 us, and nothing has come so far"
+    );
+}
+
+/// What is known of an idle link after one answer that took 2 ms, if 1.5 ms were known, and so many bytes of another flow came meanwhile.
+fn after_an_answer(others: u32) -> u64 {
+    let mut host = thinkers(2, Span::micros(1_500));
+    host.receive(1, Segment { frames: 40, ..data(1, 40 * MSS) });
+    ask(&mut host, 0);
+    host.now += Span::millis(2);
+    host.receive(1, Segment { frames: (others / MSS) as u16, ..data(1 + 40 * MSS, others) });
+    host.receive(0, data(1, MSS));
+    host.shim.gate().think.get()
+}
+
+#[test]
+fn idle_is_the_link_while_a_server_is_asked_and_nothing_else_arrives() {
+    let sample = |think: u64| 16 * think - 15 * 1_500_000;
+    let (idle, busy) = (sample(after_an_answer(MSS)), sample(after_an_answer(40 * MSS)));
+    assert!(
+        (1_900_000..2_000_000).contains(&idle),
+        "2 ms, less what two frames take, and not what came before: {idle}"
+    );
+    assert!((1_450_000..1_550_000).contains(&busy), "58 KB took half a millisecond: {busy}");
+}
+
+#[test]
+fn a_few_peers_that_are_asked_long_before_they_answer_are_no_idle_link() {
+    let mut host = thinkers(18, Span::ZERO);
+    for _ in 0..20 {
+        for flow in 0..18 {
+            let seq = host.shim.state.flows[flow as usize].received.get().max(1);
+            host.send(flow, Segment { window: u16::MAX, ..request(seq) });
+            host.now += if flow == 17 { Span::millis(500) } else { Span::micros(100) };
+            host.receive(flow, Segment { frames: 3, flags: Flags::ACK | Flags::PSH, ..data(seq, 3 * MSS) });
+        }
+    }
+    let think = host.shim.gate().think.get();
+    assert!(think < 300_000, "one in eighteen answers after half a second, the others at once: {think}");
+}
+
+#[test]
+fn a_loss_forgets_that_the_link_was_idle_for_a_second() {
+    let mut host = thinkers(2, Span::millis(1));
+    let flow = &host.shim.state.flows[0];
+    flow.flags.raise(flag::RECEIVED | flag::RECOVERING);
+    flow.received.set(1 + 3 * MSS);
+    host.now += Span::millis(1);
+    host.receive(0, data(1, MSS));
+    assert_eq!((host.shim.gate().lost.get(), host.shim.gate().think.get()), (1, 0));
+    let mut answer = |at: Span| {
+        host.now += at;
+        let seq = host.shim.state.flows[1].received.get().max(1);
+        host.send(1, Segment { window: u16::MAX, ..request(seq) });
+        host.now += Span::millis(2);
+        host.receive(1, Segment { frames: 3, flags: Flags::ACK | Flags::PSH, ..data(seq, 3 * MSS) });
+        host.shim.gate().think.get()
+    };
+    assert_eq!(answer(Span::millis(1)), 0, "answers may have come all at once");
+    assert!(answer(Span::millis(1_100)) > 0);
+}
+
+#[test]
+fn where_all_responses_fit_a_request_among_many_brings_its_own_and_costs_no_more() {
+    let granted = |flows| {
+        let mut host = thinkers(flows, Span::ZERO);
+        host.shim.state.gate.active.set(u64::from(flows));
+        ask(&mut host, 0);
+        (host.told(0) / MSS, host.owed(0) * 100 / FRAME)
+    };
+    assert_eq!(granted(12), (4, 345), "5 KB are 3.45 frames, and whole segments are granted");
+    assert_eq!(granted(40).0, 2, "40 answers do not fit");
+}
