@@ -133,8 +133,8 @@ INLINE bool double_too_fast(WITH_CORE const struct flow *flow, const struct view
 }
 
 /* Whether what sets `wire` bytes in motion must keep the pace: on a short path what is asked for beyond the budget, on a long one what asks,
- * and among many a grant of more than twice what it acknowledges. Slow start grows no faster (RFC 5681 section 3.1), and what has arrived clocks it; where that is too fast, one
- * of half as much again. */
+ * and among many a grant of more than twice what it acknowledges. Slow start grows no faster (RFC 5681 section 3.1), and what has arrived
+ * clocks it; where that is too fast, one of half as much again. */
 INLINE bool paced(WITH_CORE const struct flow *flow, const struct outgoing *out, __u64 wire, const struct view *view)
 {
 	bool asks = out->class == CLASS_REQUEST || out->class == CLASS_HANDSHAKE;
@@ -156,7 +156,7 @@ INLINE __u64 ahead_of_link(WITH_CORE __u64 now)
 
 /* Whether what sets so much in motion keeps the pace. */
 SUBPROGRAM bool keeps_pace(WITH_CORE const struct flow *flow, const struct outgoing *out, const struct trigger *trigger,
-		       const struct view *view, __u64 now)
+			   const struct view *view, __u64 now)
 {
 	__u64 before;
 
