@@ -51,12 +51,14 @@
  * 8. On long paths shares are reckoned by them, too: what has been granted there cannot be taken back for a round trip, and
  *    meets what others nearby begin meanwhile. Only the end of a response is granted at once, up to a quarter of the budget:
  *    granted whole, responses of 64 KB overflow the port together.
+ * 9. Who sends unasked keeps a message's length once it has stopped, and not only the least grant, if those of all flows fit the budget
+ *    together. It is not charged: what was, for windows of senders that had nothing to send, made others wait for milliseconds.
  */
 #ifndef ACKGATE_CORE_CREDIT_H
 #define ACKGATE_CORE_CREDIT_H
 
+#include "message.h"
 #include "pace.h"
-#include "response.h"
 
 /* A grant is at least this share of the budget: when more flows than that wait, they take turns. A few segments at a time
  * cost an ACK less often than one or two, for both hosts. */
@@ -175,10 +177,12 @@ INLINE bool may_keep(WITH_CORE const struct flow *flow, const struct view *view)
 INLINE bool credit_has_no_more(WITH_CORE const struct flow *flow)
 {
 	__u64 last = get32(&flow->last_response), response = last > 0 ? last : get64(&GATE->usual_response);
-	bool only_at_ends = last > 0 && !any_flag(flow, FLOW_PUSHES_MIDWAY);
+	bool only_at_ends = last > 0 && !any_flag(flow, FLOW_PUSHES_MIDWAY), ends;
 
-	return any_flag(flow, ENDS) &&
-	       is_complete(CORE flow, get64(&flow->size) == response || (only_at_ends && any_flag(flow, FLOW_STOPPED)));
+	if (!any_flag(flow, ENDS))
+		return false;
+	ends = only_at_ends ? any_flag(flow, FLOW_STOPPED) : had_no_more(flow) && messages_fit(CORE flow);
+	return is_complete(CORE flow, ends || get64(&flow->size) == response);
 }
 
 /* Payload that is still to come of the response, from the acknowledgement number on, in whole segments: a sender whose response is longer
@@ -220,6 +224,16 @@ INLINE bool may_thin(const struct flow *flow, const struct outgoing *out, const 
 INLINE __u32 least(WITH_CORE const struct flow *flow, const struct outgoing *out, const struct view *view)
 {
 	return edge_at(out, least_segments(CORE flow, view) * get32(&flow->mss));
+}
+
+/* What a sender that has stopped begins with when it goes on: the least grant, or a message, where those of all fit. */
+INLINE __u32 kept(WITH_CORE const struct flow *flow, const struct outgoing *out, const struct view *view)
+{
+	__u64 segments = least_segments(CORE flow, view), mss = max_u32(get32(&flow->mss), 1);
+
+	if (messages_fit(CORE flow))
+		segments = max_u64(segments, div_ceil(get64(&GATE->largest_message), mss));
+	return edge_at(out, min_u64(segments * mss, 1u << 30));
 }
 
 /* Payload beyond out.ack that there is room for now, in whole segments and no less than the least grant. Side by side a flow that has
@@ -324,6 +338,14 @@ INLINE __u64 in_turn(WITH_CORE const struct flow *flow, __u64 wanted, const stru
 	return min_u64(wanted, max_u64(share(CORE flow, view), 2 * initial_window(CORE flow)));
 }
 
+/* Payload that who has called may begin with. */
+INLINE __u64 begins_with(WITH_CORE const struct flow *flow)
+{
+	__u64 initial = initial_window(CORE flow), mss = max_u32(get32(&flow->mss), 1);
+
+	return may_burst(CORE flow) ? min_u64(initial, max_u64(div_ceil(largest_expected(CORE flow), mss), LEAST_SEGMENTS) * mss) : initial;
+}
+
 /* How far the sender may go now. Over a long path each further grant takes a round trip: the end of a response is granted at once, and what
  * there is no room for follows in a copy (`partial`). */
 SUBPROGRAM __u32 grant(WITH_CORE const struct flow *flow, const struct outgoing *out, const struct view *view, struct trigger *trigger)
@@ -341,10 +363,12 @@ SUBPROGRAM __u32 grant(WITH_CORE const struct flow *flow, const struct outgoing 
 	among_many = asks && get64(&GATE->active) > TURNS && !side_by_side && !view->together;
 	if (out->class == CLASS_HANDSHAKE && !any_flag(flow, FLOW_HALF_OPEN) && !out->data && exceeds_turn(CORE flow, view))
 		return out->ack;
-	/* Who has called begins with its initial window; among many with less. */
-	if (out->class == CLASS_HANDSHAKE && any_flag(flow, FLOW_HALF_OPEN) && !may_burst(CORE flow))
-		return edge_at(out, initial_window(CORE flow));
-	if (may_have_ended || among_many || (out->class == CLASS_HANDSHAKE && !out->data))
+	/* Who has called begins with its initial window; among many with less, or as much of it as responses bring, where all fit. */
+	if (out->class == CLASS_HANDSHAKE && any_flag(flow, FLOW_HALF_OPEN) && (!may_burst(CORE flow) || view->together))
+		return edge_at(out, begins_with(CORE flow));
+	if (may_have_ended)
+		return kept(CORE flow, out, view);
+	if (among_many || (out->class == CLASS_HANDSHAKE && !out->data))
 		return least(CORE flow, out, view);
 	wanted = lacking(CORE flow, out->ack, view);
 	far_end = pipe > 0 && wanted < ~0ull && may_begin_together(CORE flow, view);
@@ -418,7 +442,7 @@ INLINE void credit_trigger(WITH_CORE const struct flow *flow, const struct outgo
 	if ((out->class == CLASS_ACK || out->class == CLASS_DATA) && credit_has_no_more(CORE flow)) {
 		bool nothing = exceeds_turn(CORE flow, view) && !out->repeated;
 
-		trigger->edge = calm && may_keep(CORE flow, view) ? later(all, to) : nothing ? to : later(least(CORE flow, out, view), to);
+		trigger->edge = calm && may_keep(CORE flow, view) ? later(all, to) : nothing ? to : later(kept(CORE flow, out, view), to);
 		return;
 	}
 	if (out->class == CLASS_DATA && any_flag(flow, FLOW_ONE_WAY)) {

@@ -83,12 +83,13 @@ INLINE void judge_link(CORE_ONLY)
 INLINE void look_back(WITH_CORE __u64 now)
 {
 	__u64 elapsed = since(now, get64(&GATE->looked_back)), active = get64(&GATE->peak_active);
-	__u64 largest = get64(&GATE->largest_response);
+	__u64 largest = get64(&GATE->largest_response), message = get64(&GATE->largest_message);
 
 	if (elapsed < LOOK_BACK)
 		return;
 	judge_link(CORE_ALONE);
 	set64(&GATE->largest_response, largest - largest / 64);
+	set64(&GATE->largest_message, message - message / 64);
 	active = elapsed >= 10 * LOOK_BACK ? 0 : saturating_sub(active, max_u64(active / 8, 1));
 	set64(&GATE->peak_active, max_u64(active, get64(&GATE->active)));
 	set64(&GATE->looked_back, now);

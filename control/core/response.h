@@ -7,6 +7,7 @@
 
 #include "edge.h"
 #include "interval.h"
+#include "pace.h"
 #include "window.h"
 
 /* Without one of these nothing has ended. */
@@ -23,12 +24,15 @@ INLINE bool is_complete(WITH_CORE const struct flow *flow, bool ends)
 
 INLINE void end_response(WITH_CORE struct flow *flow)
 {
-	__u64 size = take64(&flow->size);
+	__u64 size = take64(&flow->size), part = size;
 
+	/* Of messages that nobody asked for and that followed each other at once, the last. */
+	if (!any_flag(flow, FLOW_ASKS))
+		part = min_u64(size, ahead_of(get32(&flow->received), get32(&flow->message)));
 	if (size > 0) {
 		set64(&GATE->usual_response, size);
-		if (size > get64(&GATE->largest_response))
-			set64(&GATE->largest_response, size);
+		if (part > get64(&GATE->largest_response))
+			set64(&GATE->largest_response, part);
 		set32(&flow->last_response, size > ~0u ? ~0u : size);
 	}
 	set32(&flow->run, 0);

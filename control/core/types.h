@@ -103,7 +103,7 @@ enum hold_what {
 #define FLOW_STOPPED (1u << 16)
 /* A request has left and nothing has arrived since. */
 #define FLOW_ASKED (1u << 17)
-/* We have sent data, such as a request: a response begins with the next, not with a pause. */
+/* We have sent data, such as a request: a response begins with the next, not with a pause. Not once the sender has gone on unasked. */
 #define FLOW_ASKS (1u << 18)
 /* All that was received ended with a PSH, and what was released since then brought nothing: nothing follows. */
 #define FLOW_DRY (1u << 19)
@@ -317,6 +317,8 @@ struct gate {
 	__u64 wanted_beside;
 	/* Until when nothing is learned about that, ns. */
 	__u64 think_after;
+	/* Payload of the largest message of the last seconds that nobody asked for (message.h), fading; 0 when none is known. */
+	__u64 largest_message;
 	/* Waits after which our own TCP repeats a request that is held, ns, as peer_timer; 0 while it never has. */
 	__u64 own_timer;
 	/* Waits after which senders repeat what was received but whose ACK is held, ns: of sixteen senders, about one is faster.
@@ -448,6 +450,8 @@ struct flow {
 	__u32 handshake_rtt;
 	/* What had arrived of all flows when the handshake began to be timed, wire bytes: the low 32 bits. */
 	__u32 arrived_before;
+	/* Sequence number where the present message began, if nobody asked for it. */
+	__u32 message;
 } __attribute__((aligned(64)));
 
 /* What is seen of a segment, or of an aggregate of several (GRO, TSO). */

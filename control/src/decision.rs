@@ -10,7 +10,7 @@
 //! | `core/pac.h` | by PAC's estimate (Eq. 3) |
 //! | `core/credit.h` | by exact credit |
 //! | `core/edge.h`, `core/window.h` | the advertised right edge; the model of the sender's congestion window |
-//! | `core/response.h`, `core/silence.h` | evidence about responses; when a debt expires |
+//! | `core/response.h`, `core/message.h`, `core/silence.h` | evidence about responses, and about what nobody asks for; when a debt expires |
 //! | `core/interval.h` | Eq. 2, Eq. 6 and the phase, once per interval |
 //! | `core/timer.h` | how long anything may be held |
 

@@ -217,6 +217,7 @@ mod evidence;
 mod holding;
 mod lengths;
 mod link;
+mod messages;
 mod paths;
 mod properties;
 mod quiet;

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * Messages that nobody asks for: how long they are, and whether those of all flows fit the budget. Without a request a message begins where
+ * the one before has ended, which shows where its sender had room for more and pushed less than a whole segment.
+ */
+#ifndef ACKGATE_CORE_MESSAGE_H
+#define ACKGATE_CORE_MESSAGE_H
+
+#include "response.h"
+
+/* Whether the sender had no more to send. */
+INLINE bool had_no_more(const struct flow *flow)
+{
+	__u32 all = FLOW_PUSHED | FLOW_STOPPED | FLOW_CUT;
+
+	return (get32(&flow->flags) & all) == all;
+}
+
+/* A response has ended, and what begins now was not asked for: from here on the sender is one that sends unasked, until it is asked again. */
+INLINE void end_unasked(WITH_CORE struct flow *flow)
+{
+	end_response(CORE flow);
+	if (SETTINGS->credit && any_flag(flow, FLOW_ASKS)) {
+		lower_flags(flow, FLOW_ASKS);
+		set32(&flow->message, get32(&flow->received));
+	}
+}
+
+/* Data arrives beyond what has been received: a message begins with it if the one before is over. */
+INLINE void note_message(WITH_CORE struct flow *flow, const struct segment *segment)
+{
+	__u64 length;
+
+	if (any_flag(flow, FLOW_ASKS))
+		return;
+	if (!any_flag(flow, FLOW_RECEIVED)) {
+		set32(&flow->message, segment->seq);
+	} else if (had_no_more(flow)) {
+		length = ahead_of(get32(&flow->received), get32(&flow->message));
+		if (length > get64(&GATE->largest_message))
+			set64(&GATE->largest_message, length);
+		set32(&flow->message, get32(&flow->received));
+	}
+}
+
+/* Whether nobody asks the sender, and the largest message or response of each flow of late fits the budget: then every one may begin with a
+ * whole message, and nobody need wait for what others keep. Not for a while after a loss. */
+INLINE bool messages_fit(WITH_CORE const struct flow *flow)
+{
+	__u64 message = get64(&GATE->largest_message), each = max_u64(message, get64(&GATE->largest_response));
+
+	return message > 0 && !any_flag(flow, FLOW_ASKS) && get64(&GATE->last_data) >= get64(&GATE->think_after) &&
+	       get64(&GATE->peak_active) * flow_wire(flow, each) <= get64(&GATE->threshold);
+}
+
+#endif

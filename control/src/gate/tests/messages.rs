@@ -1,0 +1,140 @@
+//! Senders that push messages which nobody has asked for.
+
+use super::super::state::flag;
+use super::paths::guard;
+use super::*;
+
+/// Payload of a message: four segments, the last of which is not full.
+const MESSAGE: u32 = 3 * MSS + 656;
+
+/// A SYN arrives and is answered; how far the sender may go, in segments.
+fn call(host: &mut Host, flow: u32) -> u32 {
+    let wscale = Some(7);
+    host.receive(flow, Segment { flags: Flags::SYN, mss: 1460, wscale, timestamps: Some((1, 0)), ..blank() });
+    host.send(
+        flow,
+        Segment {
+            flags: Flags::SYN | Flags::ACK,
+            ack: SeqNumber(1),
+            mss: 1460,
+            wscale,
+            timestamps: Some((1, 1)),
+            window: u16::MAX,
+            ..blank()
+        },
+    );
+    let (_, _, window) = *host.wire.last().expect("no SYN-ACK");
+    u32::from(window) / MSS
+}
+
+/// Connections that peers have opened, and nothing is known of what they send.
+fn callers(flows: u32) -> Host {
+    let mut host = guard();
+    for flow in 0..flows {
+        call(&mut host, flow);
+        host.now += Span::micros(100);
+        host.receive(flow, pure_ack(1));
+        decision::void(&host.shim.rules, &host.shim.state.gate, &host.shim.state.flows[flow as usize]);
+    }
+    host.shim.state.gate.peak_active.set(u64::from(flows));
+    host.shim.state.gate.looked_back.set(host.now.0);
+    host
+}
+
+/// The flow's sender pushes a message, in whole segments as far as its window allows, and is acknowledged.
+fn push(host: &mut Host, flow: u32) {
+    let mut left = MESSAGE;
+    for _ in 0..100 {
+        let state = &host.shim.state.flows[flow as usize];
+        let received = state.received.get().max(1);
+        let window = state.edge.get() - received;
+        let part = if left <= window { left } else { window / MSS * MSS };
+        if part > 0 {
+            left -= part;
+            let flags = if left == 0 { Flags::ACK | Flags::PSH } else { Flags::ACK };
+            host.receive(flow, Segment { frames: part.div_ceil(MSS) as u16, flags, ..data(received, part) });
+            host.send(flow, Segment { window: u16::MAX, ..pure_ack(received + part) });
+        }
+        if left == 0 {
+            return;
+        }
+        host.wait(Span::micros(500));
+    }
+    panic!("flow {flow} stands with {left} bytes to send");
+}
+
+/// The least that a sender keeps after three messages of each, in segments, and what is owed then.
+fn kept(flows: u32, change: impl Fn(&mut Host)) -> (u32, u64) {
+    let mut host = callers(flows);
+    for round in 0..3 {
+        if round == 2 {
+            change(&mut host);
+        }
+        (0..flows).for_each(|flow| push(&mut host, flow));
+    }
+    host.check_ledger();
+    let least = (0..flows).map(|flow| host.told(flow) / MSS).min();
+    (least.unwrap(), host.in_flight())
+}
+
+#[test]
+fn where_the_messages_of_all_fit_each_sender_keeps_one_and_owes_nothing() {
+    assert_eq!(kept(12, |_| {}), (4, 0), "12 of 5 KB are less than the budget of 67.5 KB");
+    assert_eq!(kept(14, |_| {}).0, 2, "14 are more");
+}
+
+#[test]
+fn who_keeps_messages_leaves_room_for_what_others_are_asked_for() {
+    let (segments, owed) = kept(12, |host| host.shim.state.gate.largest_response.set(6_000));
+    assert!(segments == 2 && owed > 0, "twelve of 6 KB do not fit: {segments} segments, {owed} owed");
+}
+
+#[test]
+fn a_loss_ends_that_for_a_second() {
+    let lost = |after: Span| kept(12, |host| host.shim.state.gate.think_after.set((host.now + after).0)).0;
+    assert_eq!((lost(Span::secs(1)), lost(Span::ZERO)), (2, 4));
+}
+
+#[test]
+fn who_goes_on_unasked_after_a_response_and_a_pause_sends_messages() {
+    let asked = |pause: Span| {
+        let mut host = callers(1);
+        host.send(0, Segment { window: u16::MAX, ..request(1) });
+        push(&mut host, 0);
+        host.now += pause;
+        push(&mut host, 0);
+        let flow = &host.shim.state.flows[0];
+        (flow.flags.get() & flag::ASKS > 0, flow.received.get() - flow.message.get() == MESSAGE)
+    };
+    assert!(asked(Span::micros(100)).0, "what follows at once may be one answer");
+    assert_eq!(asked(Span::millis(5)), (false, true));
+}
+
+#[test]
+fn messages_that_follow_each_other_at_once_are_not_one_response() {
+    let mut host = callers(1);
+    (0..5).for_each(|_| push(&mut host, 0));
+    host.now += Span::millis(5);
+    push(&mut host, 0);
+    let gate = host.shim.gate();
+    assert_eq!((gate.largest_message.get(), gate.largest_response.get()), (MESSAGE.into(), MESSAGE.into()));
+}
+
+#[test]
+fn who_calls_among_many_begins_with_as_much_as_responses_bring_if_all_fit() {
+    let begins = |flows: u32, response: u32| {
+        let mut host = guard();
+        let gate = &host.shim.state.gate;
+        gate.peak_active.set(flows.into());
+        // What TCP offers all of them is more than the budget.
+        gate.offered.set(1_000_000);
+        gate.usual_response.set(response.into());
+        gate.largest_response.set(response.into());
+        gate.looked_back.set(host.now.0);
+        call(&mut host, 0)
+    };
+    assert_eq!(begins(12, 0), 2, "nobody knows how much comes, and twelve initial windows are more than the budget");
+    assert_eq!(begins(12, MESSAGE), 4);
+    assert_eq!(begins(14, MESSAGE), 2, "14 are more than the budget");
+    assert_eq!(begins(12, 500), 2, "no less than the least grant");
+}
