@@ -51,7 +51,7 @@
  * 8. On long paths shares are reckoned by them, too: what has been granted there cannot be taken back for a round trip, and
  *    meets what others nearby begin meanwhile. Only the end of a response is granted at once, up to a quarter of the budget:
  *    granted whole, responses of 64 KB overflow the port together.
- * 9. Who sends unasked keeps a message's length once it has stopped, and not only the least grant, if those of all flows fit the budget
+ * 9. Who sends unasked keeps a message's length once it has stopped, and not only the least grant, if those of all flows fit the port
  *    together. It is not charged: what was, for windows of senders that had nothing to send, made others wait for milliseconds.
  */
 #ifndef ACKGATE_CORE_CREDIT_H

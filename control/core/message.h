@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Messages that nobody asks for: how long they are, and whether those of all flows fit the budget. Without a request a message begins where
+ * Messages that nobody asks for: how long they are, and whether those of all flows fit the port. Without a request a message begins where
  * the one before has ended, which shows where its sender had room for more and pushed less than a whole segment.
  */
 #ifndef ACKGATE_CORE_MESSAGE_H
@@ -43,14 +43,14 @@ INLINE void note_message(WITH_CORE struct flow *flow, const struct segment *segm
 	}
 }
 
-/* Whether nobody asks the sender, and the largest message or response of each flow of late fits the budget: then every one may begin with a
+/* Whether nobody asks the sender, and the largest message or response of each flow of late fits the port: then every one may begin with a
  * whole message, and nobody need wait for what others keep. Not for a while after a loss. */
 INLINE bool messages_fit(WITH_CORE const struct flow *flow)
 {
 	__u64 message = get64(&GATE->largest_message), each = max_u64(message, get64(&GATE->largest_response));
 
 	return message > 0 && !any_flag(flow, FLOW_ASKS) && get64(&GATE->last_data) >= get64(&GATE->think_after) &&
-	       get64(&GATE->peak_active) * flow_wire(flow, each) <= get64(&GATE->threshold);
+	       get64(&GATE->peak_active) * flow_wire(flow, each) <= port_holds(CORE_ALONE);
 }
 
 #endif

@@ -154,12 +154,21 @@ INLINE __u64 largest_expected(WITH_CORE const struct flow *flow)
 	return max_u64(expected(CORE flow), get64(&GATE->largest_response));
 }
 
-/* Whether as large ones of as many flows as were active of late fit the budget and what the link carries meanwhile. Where timers are short,
+/* What fits the port, wire bytes: a given buffer, although the budget may be a part of it; or the budget, where nobody gave one, or marks
+ * keep the queue short. */
+INLINE __u64 port_holds(CORE_ONLY)
+{
+	__u64 threshold = get64(&GATE->threshold);
+
+	return threshold < get64(&GATE->cap) ? threshold : max_u64(threshold, SETTINGS->buffer);
+}
+
+/* Whether as large ones of as many flows as were active of late fit the port and what the link carries meanwhile. Where timers are short,
  * what fits may still come too late. */
 INLINE bool all_come_together(WITH_CORE const struct flow *flow, __u64 meanwhile)
 {
 	return expected(CORE flow) > 0 && !timer_is_short(CORE_ALONE) &&
-	       get64(&GATE->peak_active) * flow_wire(flow, largest_expected(CORE flow)) <= get64(&GATE->threshold) + meanwhile;
+	       get64(&GATE->peak_active) * flow_wire(flow, largest_expected(CORE flow)) <= port_holds(CORE_ALONE) + meanwhile;
 }
 
 /* What one decision goes by besides flow and gate. Made once: each look at what many processors share costs time, and code for it more. */
@@ -177,7 +186,7 @@ struct view {
 	__u32 idle;
 	/* What keeps each flow of late moving fits the budget. */
 	bool few;
-	/* All responses fit the budget and what the link carries meanwhile. */
+	/* All responses fit the port and what the link carries meanwhile. */
 	bool together;
 };
 

@@ -150,6 +150,8 @@ struct settings {
 	__u64 own_timer;
 	/* Rate of the guarded link, bytes per 2^20 ns; 0 when it is not known. */
 	__u64 rate;
+	/* What of a given buffer may be used at most, bytes; 0 where the budget is searched for. */
+	__u64 buffer;
 	/* Age of the heartbeat beyond which nothing is held; 0 where the scheduler is this very process. */
 	__u64 stale;
 	/* Segments that a new sender is expected to send at once. */

@@ -81,7 +81,7 @@ const CAUTION: u32 = 512;
 /// The largest budget. PAC takes the whole buffer, as published: its estimates run high. Exact credit, and PAC with bounded
 /// windows, fill what they are given to the byte, and leave a sixteenth to what nobody can account: the senders' own ACKs and
 /// probes, and other hosts' traffic.
-fn top(config: &Config) -> u64 {
+pub(crate) fn top(config: &Config) -> u64 {
     let spare = if config.grants() || config.bound_windows { config.buffer / 16 } else { 0 };
     (config.buffer - spare).max(2 * FULL_FRAME)
 }

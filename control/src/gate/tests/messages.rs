@@ -79,14 +79,18 @@ fn kept(flows: u32, change: impl Fn(&mut Host)) -> (u32, u64) {
 
 #[test]
 fn where_the_messages_of_all_fit_each_sender_keeps_one_and_owes_nothing() {
-    assert_eq!(kept(12, |_| {}), (4, 0), "12 of 5 KB are less than the budget of 67.5 KB");
-    assert_eq!(kept(14, |_| {}).0, 2, "14 are more");
+    assert_eq!(
+        kept(17, |_| {}),
+        (4, 0),
+        "17 of 5 KB are more than the budget of 67.5 KB, but no more than the buffer has room for, 90 KB"
+    );
+    assert_eq!(kept(18, |_| {}).0, 2, "18 are more");
 }
 
 #[test]
 fn who_keeps_messages_leaves_room_for_what_others_are_asked_for() {
-    let (segments, owed) = kept(12, |host| host.shim.state.gate.largest_response.set(6_000));
-    assert!(segments == 2 && owed > 0, "twelve of 6 KB do not fit: {segments} segments, {owed} owed");
+    let (segments, owed) = kept(12, |host| host.shim.state.gate.largest_response.set(8_000));
+    assert!(segments == 2 && owed > 0, "twelve of 8 KB do not fit: {segments} segments, {owed} owed");
 }
 
 #[test]
@@ -122,7 +126,7 @@ fn messages_that_follow_each_other_at_once_are_not_one_response() {
 
 #[test]
 fn who_calls_among_many_begins_with_as_much_as_responses_bring_if_all_fit() {
-    let begins = |flows: u32, response: u32| {
+    let begins = |flows: u32, response: u32, change: &dyn Fn(&mut Host)| {
         let mut host = guard();
         let gate = &host.shim.state.gate;
         gate.peak_active.set(flows.into());
@@ -131,10 +135,20 @@ fn who_calls_among_many_begins_with_as_much_as_responses_bring_if_all_fit() {
         gate.usual_response.set(response.into());
         gate.largest_response.set(response.into());
         gate.looked_back.set(host.now.0);
+        change(&mut host);
         call(&mut host, 0)
     };
-    assert_eq!(begins(12, 0), 2, "nobody knows how much comes, and twelve initial windows are more than the budget");
-    assert_eq!(begins(12, MESSAGE), 4);
-    assert_eq!(begins(14, MESSAGE), 2, "14 are more than the budget");
-    assert_eq!(begins(12, 500), 2, "no less than the least grant");
+    let nothing = |_: &mut Host| {};
+    assert_eq!(
+        begins(12, 0, &nothing),
+        2,
+        "nobody knows how much comes, and twelve initial windows are more than the budget"
+    );
+    assert_eq!(begins(17, MESSAGE, &nothing), 4);
+    assert_eq!(begins(18, MESSAGE, &nothing), 2, "18 are more than the buffer has room for");
+    assert_eq!(begins(12, 500, &nothing), 2, "no less than the least grant");
+    let marked = |host: &mut Host| host.shim.state.gate.threshold.set(60_000);
+    assert_eq!((begins(11, MESSAGE, &marked), begins(12, MESSAGE, &marked)), (4, 2), "marks keep the queue short");
+    let unknown = |host: &mut Host| host.shim.rules = Config { auto: true, ..*host.shim.rules }.into();
+    assert_eq!((begins(12, MESSAGE, &unknown), begins(14, MESSAGE, &unknown)), (4, 2), "nobody gave a buffer");
 }
