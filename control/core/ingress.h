@@ -301,11 +301,11 @@ HOT void receive(WITH_CORE struct flow *flow, const struct segment *segment, __u
 							    any_flag(flow, FLOW_ASKS) || !any_flag(flow, FLOW_CUT);
 
 			if (!stopped && pause > longest_pause(CORE flow))
-				end_unasked(CORE flow);
+				end_response(CORE flow);
 			else
 				raise_flags(flow, FLOW_PUSHES_MIDWAY | (any_flag(flow, FLOW_CUT) ? FLOW_CUTS_MIDWAY : 0));
 		}
-		note_message(CORE flow, segment);
+		note_message(CORE flow, segment, pause);
 		if (withdraw(flow, FLOW_FORGIVEN))
 			add64(&GATE->belied, 1);
 		add64(&flow->size, adds_to_response(flow, segment));

@@ -16,31 +16,27 @@ INLINE bool had_no_more(const struct flow *flow)
 	return (get32(&flow->flags) & all) == all;
 }
 
-/* A response has ended, and what begins now was not asked for: from here on the sender is one that sends unasked, until it is asked again. */
-INLINE void end_unasked(WITH_CORE struct flow *flow)
+/* Data arrives beyond what has been received, `pause` after the last: a message begins with it if the one before is over. Whose sender goes on
+ * unasked, a round trip after a response that seemed over, sends messages from then on, until it is asked again. */
+INLINE void note_message(WITH_CORE struct flow *flow, const struct segment *segment, __u64 pause)
 {
-	end_response(CORE flow);
-	if (SETTINGS->credit && any_flag(flow, FLOW_ASKS)) {
-		lower_flags(flow, FLOW_ASKS);
-		set32(&flow->message, get32(&flow->received));
-	}
-}
-
-/* Data arrives beyond what has been received: a message begins with it if the one before is over. */
-INLINE void note_message(WITH_CORE struct flow *flow, const struct segment *segment)
-{
+	bool asked = any_flag(flow, FLOW_ASKS), over = had_no_more(flow);
 	__u64 length;
 
-	if (any_flag(flow, FLOW_ASKS))
+	if (asked && !(SETTINGS->credit && over && pause > round_trip(flow)))
 		return;
-	if (!any_flag(flow, FLOW_RECEIVED)) {
+	if (asked) {
+		lower_flags(flow, FLOW_ASKS);
+	} else if (!any_flag(flow, FLOW_RECEIVED)) {
 		set32(&flow->message, segment->seq);
-	} else if (had_no_more(flow)) {
+		return;
+	} else if (over) {
 		length = ahead_of(get32(&flow->received), get32(&flow->message));
 		if (length > get64(&GATE->largest_message))
 			set64(&GATE->largest_message, length);
-		set32(&flow->message, get32(&flow->received));
 	}
+	if (over)
+		set32(&flow->message, get32(&flow->received));
 }
 
 /* Whether nobody asks the sender, and the largest message or response of each flow of late fits the port: then every one may begin with a
