@@ -288,9 +288,7 @@ impl Guard {
         if self.is_rescued() {
             return;
         }
-        if rescues(self.standby.as_ref()) != self.rescues {
-            self.start_again();
-        }
+        self.take_up_rescue();
         self.peak_active = self.peak_active.max(self.datapath.shared().gate().peak_active.get());
         if self.watchdog.is_aside() {
             return self.stand_aside(now);
@@ -328,9 +326,12 @@ impl Guard {
         }
     }
 
-    /// This process did not run for so long that the standby has acted in its place: all that was held has left.
-    fn start_again(&mut self) {
+    /// If this process did not run for so long that the standby has acted in its place, all that was held has left: it is forgotten.
+    fn take_up_rescue(&mut self) {
         let Self { rules, datapath, hold, standby, scheduler, arrivals, .. } = self;
+        if rescues(standby.as_ref()) == self.rescues {
+            return;
+        }
         tracing::warn!(
             "this process was stopped for more than {STALE}; the standby process has sent all held frames meanwhile"
         );
@@ -415,6 +416,10 @@ impl Guard {
     fn shut_down(&mut self) {
         if std::mem::replace(&mut self.ended, true) {
             return;
+        }
+        // The first that it does after having been stopped may be to end.
+        if !self.is_rescued() {
+            self.take_up_rescue();
         }
         self.datapath.shared().gate().heartbeat.set(0);
         self.attachment = None;

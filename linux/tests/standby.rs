@@ -228,6 +228,22 @@ fn while_the_daemon_is_stopped_no_connection_waits_for_a_timer() {
 }
 
 #[test]
+fn a_daemon_that_is_told_to_end_while_it_is_stopped_knows_that_its_standby_has_acted() {
+    let _alone = alone();
+    let Some(world) = World::new() else { return };
+    let mut daemon = Daemon::start(&world, "credit ring auto");
+    under_load(&world, &V4, |load| {
+        load.wait_for_all(2);
+        daemon.signal(Signal::SIGSTOP);
+        std::thread::sleep(Duration::from_millis(500));
+        drop(daemon.stdin.take());
+        daemon.signal(Signal::SIGCONT);
+        load.wait_for_all(3);
+    });
+    assert!(daemon.stop() > 0, "else it sends again what the standby has sent");
+}
+
+#[test]
 fn after_a_kill_no_connection_waits_for_a_timer() {
     let _alone = alone();
     let Some(world) = World::new() else { return };
