@@ -185,6 +185,14 @@ INLINE bool credit_has_no_more(WITH_CORE const struct flow *flow)
 	return is_complete(CORE flow, ends || get64(&flow->size) == response);
 }
 
+/* So much payload in whole segments, no less than the least grant. */
+INLINE __u64 in_segments(const struct flow *flow, __u64 payload)
+{
+	__u32 mss = max_u32(get32(&flow->mss), 1);
+
+	return max_u64(div_ceil(payload, mss), LEAST_SEGMENTS) * mss;
+}
+
 /* Payload that is still to come of the response, from the acknowledgement number on, in whole segments: a sender whose response is longer
  * than the last one would stand before less than a segment until it probes the window. Among very many, where responses are all alike as
  * far as is known, to the byte: what idle senders keep adds up, the first time already. */
@@ -197,7 +205,7 @@ INLINE __u64 lacking(WITH_CORE const struct flow *flow, __u32 ack, const struct 
 		return ~0ull;
 	lacking = response - size + (any_flag(flow, FLOW_RECEIVED) ? ahead_of(get32(&flow->received), ack) : 0);
 	if (!exceeds_turn(CORE flow, view))
-		return max_u64(div_ceil(lacking, mss), LEAST_SEGMENTS) * mss;
+		return in_segments(flow, lacking);
 	return response == get64(&GATE->usual_response) ? lacking : div_ceil(lacking, mss) * mss;
 }
 
@@ -229,11 +237,9 @@ INLINE __u32 least(WITH_CORE const struct flow *flow, const struct outgoing *out
 /* What a sender that has stopped begins with when it goes on: the least grant, or a message, where those of all fit. */
 INLINE __u32 kept(WITH_CORE const struct flow *flow, const struct outgoing *out, const struct view *view)
 {
-	__u64 segments = least_segments(CORE flow, view), mss = max_u32(get32(&flow->mss), 1);
-
 	if (messages_fit(CORE flow))
-		segments = max_u64(segments, div_ceil(get64(&GATE->largest_message), mss));
-	return edge_at(out, min_u64(segments * mss, 1u << 30));
+		return edge_at(out, min_u64(in_segments(flow, get64(&GATE->largest_message)), 1u << 30));
+	return least(CORE flow, out, view);
 }
 
 /* Payload beyond out.ack that there is room for now, in whole segments and no less than the least grant. Side by side a flow that has
@@ -338,20 +344,12 @@ INLINE __u64 in_turn(WITH_CORE const struct flow *flow, __u64 wanted, const stru
 	return min_u64(wanted, max_u64(share(CORE flow, view), 2 * initial_window(CORE flow)));
 }
 
-/* Payload that who has called may begin with. */
-INLINE __u64 begins_with(WITH_CORE const struct flow *flow)
-{
-	__u64 initial = initial_window(CORE flow), mss = max_u32(get32(&flow->mss), 1);
-
-	return may_burst(CORE flow) ? min_u64(initial, max_u64(div_ceil(largest_expected(CORE flow), mss), LEAST_SEGMENTS) * mss) : initial;
-}
-
 /* How far the sender may go now. Over a long path each further grant takes a round trip: the end of a response is granted at once, and what
  * there is no room for follows in a copy (`partial`). */
 SUBPROGRAM __u32 grant(WITH_CORE const struct flow *flow, const struct outgoing *out, const struct view *view, struct trigger *trigger)
 {
 	__u64 threshold = get64(&GATE->threshold), pipe, wanted, at_once;
-	bool midway, may_have_ended, side_by_side, among_many, asks, waits, far_end;
+	bool midway, may_have_ended, side_by_side, among_many, asks, waits, far_end, calls;
 
 	if (!flow || !out || !view || !trigger)
 		return 0;
@@ -364,8 +362,11 @@ SUBPROGRAM __u32 grant(WITH_CORE const struct flow *flow, const struct outgoing 
 	if (out->class == CLASS_HANDSHAKE && !any_flag(flow, FLOW_HALF_OPEN) && !out->data && exceeds_turn(CORE flow, view))
 		return out->ack;
 	/* Who has called begins with its initial window; among many with less, or as much of it as responses bring, where all fit. */
-	if (out->class == CLASS_HANDSHAKE && any_flag(flow, FLOW_HALF_OPEN) && (!may_burst(CORE flow) || view->together))
-		return edge_at(out, begins_with(CORE flow));
+	calls = out->class == CLASS_HANDSHAKE && any_flag(flow, FLOW_HALF_OPEN);
+	if (calls && !may_burst(CORE flow))
+		return edge_at(out, initial_window(CORE flow));
+	if (calls && view->together)
+		return edge_at(out, min_u64(initial_window(CORE flow), in_segments(flow, largest_expected(CORE flow))));
 	if (may_have_ended)
 		return kept(CORE flow, out, view);
 	if (among_many || (out->class == CLASS_HANDSHAKE && !out->data))

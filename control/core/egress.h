@@ -68,15 +68,17 @@ HOT enum class data_class(WITH_CORE struct flow *flow, const struct segment *seg
 	unanswered = any_flag(flow, FLOW_ASKS) && get64(&flow->size) == 0;
 	received_all = !any_flag(flow, FLOW_RECEIVED) || get32(&flow->received) == segment->ack;
 	quiet = since(now, get64(&flow->last_active)) > longest_pause(CORE flow);
-	raise_flags(flow, FLOW_ASKS);
 	new = governs(CORE flow) && !any_flag(flow, FLOW_RECEIVED);
 	idle = received_all && (quiet || new || get32(&flow->owed) == 0 || any_flag(flow, FLOW_PUSHED));
 	lower_flags(flow, FLOW_PUSHED | FLOW_STOPPED);
+	if (idle) {
+		void_debt(CORE flow);
+		deactivate(CORE flow);
+		end_response(CORE flow);
+	}
+	raise_flags(flow, FLOW_ASKS);
 	if (!idle)
 		return CLASS_DATA;
-	void_debt(CORE flow);
-	deactivate(CORE flow);
-	end_response(CORE flow);
 	/* PAC's model would charge the request with more than it brings. */
 	if (SETTINGS->credit && unanswered && !any_flag(flow, FLOW_RECEIVED | FLOW_GREETED)) {
 		raise_flags(flow, FLOW_GREETED);
