@@ -41,9 +41,12 @@ fn callers(flows: u32) -> Host {
     host
 }
 
-/// The flow's sender pushes a message, in whole segments as far as its window allows, and is acknowledged.
 fn push(host: &mut Host, flow: u32) {
-    let mut left = MESSAGE;
+    push_bytes(host, flow, MESSAGE);
+}
+
+/// The flow's sender pushes so much, in whole segments as far as its window allows, and is acknowledged.
+fn push_bytes(host: &mut Host, flow: u32, mut left: u32) {
     for _ in 0..100 {
         let state = &host.shim.state.flows[flow as usize];
         let received = state.received.get().max(1);
@@ -88,6 +91,30 @@ fn where_the_messages_of_all_fit_each_sender_keeps_one_and_owes_nothing() {
 }
 
 #[test]
+fn who_has_pushed_whole_segments_may_have_more_and_owes_what_it_keeps() {
+    let owes = |len: u32| {
+        let mut host = callers(17);
+        for _ in 0..2 {
+            (0..17).for_each(|flow| push(&mut host, flow));
+        }
+        push_bytes(&mut host, 16, len);
+        host.owed(16) > 0
+    };
+    assert_eq!([3 * MSS, 3 * MSS + 1].map(owes), [true, false]);
+}
+
+#[test]
+fn the_largest_message_of_late_is_known_for_a_while() {
+    let mut host = callers(1);
+    (0..2).for_each(|_| push(&mut host, 0));
+    for _ in 0..200 {
+        host.wait(Span::millis(101));
+        push_bytes(&mut host, 0, 1);
+    }
+    assert!((1..MESSAGE / 3).contains(&(host.shim.gate().largest_message.get() as u32)), "it fades");
+}
+
+#[test]
 fn who_keeps_messages_leaves_room_for_what_others_are_asked_for() {
     let (segments, owed) = kept(12, |host| host.shim.state.gate.largest_response.set(8_000));
     assert!(segments == 2 && owed > 0, "twelve of 8 KB do not fit: {segments} segments, {owed} owed");
@@ -101,17 +128,18 @@ fn a_loss_ends_that_for_a_second() {
 
 #[test]
 fn who_goes_on_unasked_after_a_response_and_a_pause_sends_messages() {
-    let asked = |pause: Span| {
+    let asked = |answer: u32, pause: Span| {
         let mut host = callers(1);
         host.send(0, Segment { window: u16::MAX, ..request(1) });
-        push(&mut host, 0);
+        push_bytes(&mut host, 0, answer);
         host.now += pause;
         push(&mut host, 0);
         let flow = &host.shim.state.flows[0];
         (flow.flags.get() & flag::ASKS > 0, flow.received.get() - flow.message.get() == MESSAGE)
     };
-    assert!(asked(Span::micros(50)).0, "what follows within a round trip may be one answer");
-    assert_eq!(asked(Span::micros(200)), (false, true));
+    assert!(asked(MESSAGE, Span::micros(50)).0, "what follows within a round trip may be one answer");
+    assert!(asked(3 * MSS, Span::micros(200)).0, "whole segments may be one burst of several");
+    assert_eq!(asked(MESSAGE, Span::micros(200)), (false, true));
 }
 
 #[test]
