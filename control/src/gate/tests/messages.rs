@@ -104,6 +104,22 @@ fn who_has_pushed_whole_segments_may_have_more_and_owes_what_it_keeps() {
 }
 
 #[test]
+fn who_is_asked_keeps_the_least_grant() {
+    let keeps = |asked: bool| {
+        let mut host = callers(17);
+        for _ in 0..2 {
+            (0..17).for_each(|flow| push(&mut host, flow));
+        }
+        if asked {
+            host.send(16, Segment { window: u16::MAX, ..request(1 + 2 * MESSAGE) });
+        }
+        push(&mut host, 16);
+        host.told(16) / MSS
+    };
+    assert_eq!([true, false].map(keeps), [2, 4]);
+}
+
+#[test]
 fn the_largest_message_of_late_is_known_for_a_while() {
     let mut host = callers(1);
     (0..2).for_each(|_| push(&mut host, 0));
