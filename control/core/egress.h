@@ -261,8 +261,7 @@ INLINE void leave_to_tcp(WITH_CORE struct flow *flow, const struct outgoing *out
 {
 	void_debt(CORE flow);
 	deactivate(CORE flow);
-	advance(&flow->edge, edge_at(out, 1u << 30));
-	advance(&flow->released_ack, out->ack);
+	move_on(flow, out->ack, edge_at(out, 1u << 30));
 }
 
 /* What our TCP said last, as `out`; whether its peer was told less than that, or nothing yet. */
@@ -313,7 +312,7 @@ SUBPROGRAM int account_egress(WITH_CORE struct flow *flow, const struct segment 
 			__u32 options = segment->timestamps ? 12 : 0;
 			__u32 mss = segment->mss > options ? segment->mss - options : 1;
 
-			set32(&flow->mss, mss);
+			set_frame(flow, mss, get32(&flow->header));
 			limit_mss(flow, segment);
 			set32(&flow->window, SETTINGS->initial_window * get32(&flow->mss));
 		}

@@ -5,6 +5,8 @@
 #ifndef ACKGATE_CORE_FLOW_H
 #define ACKGATE_CORE_FLOW_H
 
+#include <stddef.h>
+
 #include "segment.h"
 
 /* Payload of a frame until the flow has shown its own: MTU 1500 with timestamps. */
@@ -36,6 +38,13 @@ INLINE void put_flags(struct flow *flow, __u32 bits, bool on)
 		raise_flags(flow, bits);
 	else
 		lower_flags(flow, bits);
+}
+
+/* Of `all` these are up, and the rest down. */
+INLINE void set_flags(struct flow *flow, __u32 all, __u32 up)
+{
+	raise_flags(flow, up);
+	lower_flags(flow, all & ~up);
 }
 
 INLINE bool any_flag(const struct flow *flow, __u32 bits)
@@ -131,9 +140,30 @@ INLINE __u64 round_trip(const struct flow *flow)
 	return (__u64)get32(&flow->rtt) + get32(&flow->added_delay);
 }
 
+/* Payload and header bytes of a full frame from now on. What nearly every segment is weighed by is divided here, once. */
+INLINE void set_frame(struct flow *flow, __u32 mss, __u32 header)
+{
+	if (get32(&flow->mss) == mss && get32(&flow->header) == header)
+		return;
+	set32(&flow->mss, mss);
+	set32(&flow->header, header);
+	/* Rounded up: what is left of the last byte comes to nothing up to half a megabyte and more. */
+	set32(&flow->header_part, min_u64(((__u64)header << 30) / max_u32(mss, 1) + 1, ~0u));
+}
+
+/* What so much payload takes on the wire, in full frames. */
 INLINE __u64 flow_wire(const struct flow *flow, __u64 payload)
 {
-	return payload + payload * get32(&flow->header) / max_u32(get32(&flow->mss), 1);
+	return payload + (payload * get32(&flow->header_part) >> 30);
+}
+
+/* What our TCP has acknowledged, and how far the sender may go: neither moves back. */
+INLINE void move_on(struct flow *flow, __u32 ack, __u32 edge)
+{
+	_Static_assert(offsetof(struct flow, released_ack) % 8 == 0, "one write of 64 bits");
+	_Static_assert(offsetof(struct flow, edge) == offsetof(struct flow, released_ack) + 4, "one write of 64 bits");
+
+	advance_both(&flow->released_ack, ack, edge);
 }
 
 /* What takes more budgets is a stream, whose length tells nothing about the next response. */

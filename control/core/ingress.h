@@ -39,8 +39,7 @@ SUBPROGRAM int open_flow(WITH_CORE struct flow *flow, __u64 now)
 	set64(&flow->interval_start, 0);
 	set64(&flow->last_bandwidth, 0);
 	set64(&flow->size, 0);
-	set32(&flow->mss, USUAL_MSS);
-	set32(&flow->header, USUAL_HEADER);
+	set_frame(flow, USUAL_MSS, USUAL_HEADER);
 	set32(&flow->window, SETTINGS->initial_window * USUAL_MSS);
 	set32(&flow->last_response, 0);
 	set32(&flow->interval_bytes, 0);
@@ -72,7 +71,7 @@ INLINE void limit_mss(struct flow *flow, const struct segment *segment)
 	__u32 options = segment->timestamps ? 12 : 0, announced = get32(&flow->peer_mss);
 
 	if (announced > options && announced - options < get32(&flow->mss))
-		set32(&flow->mss, announced - options);
+		set_frame(flow, announced - options, get32(&flow->header));
 }
 
 INLINE void start_handshake(WITH_CORE struct flow *flow)
@@ -88,17 +87,19 @@ INLINE void start_handshake(WITH_CORE struct flow *flow)
  */
 INLINE void follow_mss(struct flow *flow, const struct segment *segment, __u32 end)
 {
-	__u32 frame = segment->payload / max_u32(segment->frames, 1), mss = get32(&flow->mss);
+	__u32 frames = segment->frames, mss = get32(&flow->mss);
+	/* Most segments are one frame, and a division takes longer than all that follows. */
+	__u32 frame = frames > 1 ? segment->payload / frames : segment->payload;
 
 	if (frame > mss) {
-		set32(&flow->mss, frame);
-	} else if (segment->flags & (PSH | FIN) || segment->payload % max_u32(segment->frames, 1) > 0 || remaining(flow, end) < mss) {
+		set_frame(flow, frame, segment->header);
+	} else if (segment->flags & (PSH | FIN) || segment->payload != frame * max_u32(frames, 1) || remaining(flow, end) < mss) {
 		return;
 	} else if (frame == mss) {
 		if (get32(&flow->lesser) > 0)
 			set32(&flow->lesser, 0);
 	} else if (get32(&flow->lesser) == frame && frame > 0) {
-		set32(&flow->mss, frame);
+		set_frame(flow, frame, segment->header);
 		set32(&flow->lesser, 0);
 	} else {
 		set32(&flow->lesser, frame);
@@ -261,6 +262,18 @@ INLINE __u32 adds_to_response(const struct flow *flow, const struct segment *seg
 	return ahead_of(end, flags & FLOW_RECEIVED ? get32(&flow->received) : get32(&flow->ack_high));
 }
 
+/* Whether all that has been received ends with a PSH, and how. */
+INLINE void note_end(struct flow *flow, const struct segment *segment)
+{
+	__u32 up = 0;
+
+	if (segment->flags & PSH) {
+		up = FLOW_PUSHED | (stopped_short(flow, segment->payload) ? FLOW_STOPPED : 0);
+		up |= is_cut(flow, segment->payload) ? FLOW_CUT : 0;
+	}
+	set_flags(flow, FLOW_PUSHED | FLOW_STOPPED | FLOW_CUT | FLOW_DRY | FLOW_AWAITED | FLOW_ONE_WAY, up);
+}
+
 HOT void receive(WITH_CORE struct flow *flow, const struct segment *segment, __u64 now)
 {
 	__u32 wire = wire_bytes(segment), end;
@@ -286,7 +299,7 @@ HOT void receive(WITH_CORE struct flow *flow, const struct segment *segment, __u
 		else
 			pac_note_answer(CORE flow, wire, min_u64(pause, LONGEST_RTT));
 	}
-	set32(&flow->header, segment->header);
+	set_frame(flow, get32(&flow->mss), segment->header);
 	end = segment_end(segment);
 	follow_mss(flow, segment, end);
 	if (segment->ce && any_flag(flow, FLOW_ECN))
@@ -311,12 +324,9 @@ HOT void receive(WITH_CORE struct flow *flow, const struct segment *segment, __u
 		add64(&flow->size, adds_to_response(flow, segment));
 		set32(&flow->received, end);
 		raise_flags(flow, FLOW_RECEIVED);
-		lower_flags(flow, FLOW_DRY | FLOW_AWAITED | FLOW_ONE_WAY);
 		note_flight(flow, end);
 		sample_answer(CORE flow, segment->payload, now);
-		put_flags(flow, FLOW_PUSHED, segment->flags & PSH);
-		put_flags(flow, FLOW_STOPPED, segment->flags & PSH && stopped_short(flow, segment->payload));
-		put_flags(flow, FLOW_CUT, segment->flags & PSH && is_cut(flow, segment->payload));
+		note_end(flow, segment);
 		if (segment->flags & FIN) {
 			raise_flags(flow, FLOW_PEER_DONE);
 			end_response(CORE flow);

@@ -181,12 +181,12 @@ struct view {
 	__u64 pipe;
 	/* What its debt is booked with, wire bytes. */
 	__u64 booked;
-	/* What the link could carry beside while servers that are asked make it wait, wire bytes; 0 where that is little, or not all responses
-	 * would fit then. */
+	/* What the link could carry beside while servers that are asked make it wait, wire bytes; 0 in the middle of a response, and where that is
+	 * little, or not all responses would fit then. */
 	__u32 idle;
 	/* What keeps each flow of late moving fits the budget. */
 	bool few;
-	/* All responses fit the port and what the link carries meanwhile. */
+	/* Before a response: all responses fit the port and what the link carries meanwhile. */
 	bool together;
 };
 
@@ -202,8 +202,12 @@ SUBPROGRAM int look(WITH_CORE const struct flow *flow, struct view *view)
 	view->holds = path_holds(CORE flow, frames);
 	view->pipe = pipe(CORE view->holds, view->few);
 	view->booked = booked_with(CORE flow, frames, view->holds);
-	idle = SETTINGS->credit && SETTINGS->long_paths ? frames * get64(&GATE->think) >> 20 : 0;
-	view->together = SETTINGS->credit && all_come_together(CORE flow, max_u64(view->pipe, idle));
+	view->together = false;
+	view->idle = 0;
+	if (!SETTINGS->credit || get64(&flow->size) > 0)
+		return 0;
+	idle = SETTINGS->long_paths ? frames * get64(&GATE->think) >> 20 : 0;
+	view->together = all_come_together(CORE flow, max_u64(view->pipe, idle));
 	view->idle = idle > LEAST_LONG_PATH && view->together ? min_u64(idle, ~0u) : 0;
 	return 0;
 }

@@ -54,11 +54,12 @@ HOT void trigger_of(WITH_CORE const struct flow *flow, const struct outgoing *ou
 SUBPROGRAM int charge(WITH_CORE struct flow *flow, const struct outgoing *out, const struct trigger *trigger,
 		      const struct view *view, __u64 now)
 {
-	__u32 window;
+	__u32 window, edge;
 
 	if (!flow || !out || !trigger || !view)
 		return 0;
 	window = get32(&flow->window);
+	edge = get32(&flow->edge);
 	note_pace(CORE flow, out, trigger, view, now);
 	if (trigger->wire > 0) {
 		activate(CORE flow);
@@ -70,15 +71,15 @@ SUBPROGRAM int charge(WITH_CORE struct flow *flow, const struct outgoing *out, c
 		raise_flags(flow, (SETTINGS->credit ? 0 : FLOW_AWAITED) | (out->class == CLASS_REQUEST ? FLOW_ASKED : 0));
 	}
 	if (trigger->moves_edge) {
-		if (at_edge(flow) && ahead_of(trigger->edge, get32(&flow->edge)) >= get32(&flow->mss))
+		if (at_edge(flow) && ahead_of(trigger->edge, edge) >= get32(&flow->mss))
 			set32(&flow->let_go, now >> 10 | 1);
 		/* What repeats a TSval may be what is answered. */
 		if (out->copy)
 			set64(&flow->ts_start, 0);
-		advance(&flow->edge, trigger->edge);
+		edge = trigger->edge;
 	}
 	set32(&flow->window, window + trigger->increment < window ? ~0u : window + trigger->increment);
-	advance(&flow->released_ack, out->ack);
+	move_on(flow, out->ack, edge);
 	if (reduces(flow, out))
 		reduce(flow, get32(&flow->received) + get32(&flow->owed));
 	else

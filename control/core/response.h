@@ -112,9 +112,12 @@ INLINE void wake_trigger(WITH_CORE const struct flow *flow, const struct outgoin
 /* What was owed a longest pause ago and is not paid although data has kept coming was never sent. */
 INLINE void look_through(WITH_CORE struct flow *flow, __u64 pause, __u64 now)
 {
-	__u64 timeout = longest_pause(CORE flow), age = (__u32)((__u32)now - get32(&flow->due_since));
-	__u64 due, unpaid;
+	__u64 age = (__u32)((__u32)now - get32(&flow->due_since)), timeout, due, unpaid;
 
+	/* Mostly it is too early by the shortest of its bounds, and the others take a division. */
+	if (age < SETTINGS->silence && pause * 2 < SETTINGS->silence)
+		return;
+	timeout = longest_pause(CORE flow);
 	if (age < timeout && pause * 2 < timeout)
 		return;
 	due = get32(&flow->due);

@@ -357,7 +357,7 @@ struct flow {
 	__u32 received;
 	/* Highest acknowledgement number that our TCP has sent, released or held. */
 	__u32 ack_high;
-	/* Latest released acknowledgement number (ACK_prev of Eq. 3). */
+	/* Latest released acknowledgement number (ACK_prev of Eq. 3). It and the next move in one step (advance_both). */
 	__u32 released_ack;
 	/* Highest right edge that has left this host. */
 	__u32 edge;
@@ -375,6 +375,8 @@ struct flow {
 	__u32 mss;
 	/* Header bytes of one frame. */
 	__u32 header;
+	/* What that adds to each byte of payload, in 1/2^30 (set_frame). */
+	__u32 header_part;
 	/* What the flow adds to the windows offered, bytes. */
 	__u32 offered;
 	/* TSval of our last segment. */
@@ -391,8 +393,6 @@ struct flow {
 	__u32 ts_bytes;
 	/* Payload that came at most in a round trip of the present response, beyond what responses bring. */
 	__u32 streamed;
-	/* What the others brought in the last of these round trips, wire bytes. */
-	__u32 others;
 	/* Of that which was owed when the flow's books were last looked through (due_since), what is not paid yet, wire bytes. */
 	__u32 unpaid;
 	/* Payload received since the flow last paused or was asked. */
@@ -415,9 +415,8 @@ struct flow {
 	__u32 rtt_since;
 	/* When a sender that had used up its window was let go on: the low 32 bits of ns / 1024, made odd; 0 when it was not. */
 	__u32 let_go;
-	/* End of what was sent before the sender's window was last reduced (RFC 6582's recover, seen from the
-	 * receiver): loss recovery, or the reaction to one ECN-Echo (RFC 3168 §6.1.2), ends when it is acknowledged. */
-	__u32 recover;
+	/* What the others brought in the last round trip of `streamed`, wire bytes. */
+	__u32 others;
 	/* Start of the flow's own interval (RTT_i). */
 	__u64 interval_start;
 	/* Payload of the last complete response; 0 when none is known. */
@@ -454,6 +453,9 @@ struct flow {
 	__u32 arrived_before;
 	/* Sequence number where the present message began, if nobody asked for it. */
 	__u32 message;
+	/* End of what was sent before the sender's window was last reduced (RFC 6582's recover, seen from the
+	 * receiver): loss recovery, or the reaction to one ECN-Echo (RFC 3168 §6.1.2), ends when it is acknowledged. */
+	__u32 recover;
 } __attribute__((aligned(64)));
 
 /* What is seen of a segment, or of an aggregate of several (GRO, TSO). */
