@@ -394,7 +394,8 @@ SUBPROGRAM __u32 grant(WITH_CORE const struct flow *flow, const struct outgoing 
 /* What the sender may send up to `to`, less what it owes. Of a wide window no more counts than twice what it has been seen to use, or
  * than its share of a long path, where that is what it has been granted, nor, of a response that has begun, more than what is expected
  * to follow: a trickle would bind the whole budget, and what never comes would keep others waiting until the response has ended. All that is
- * expected to follow counts where it has been granted. Where all responses fit, what asks for one counts no more than that. */
+ * expected to follow counts where it has been granted. Where all responses fit, what asks for one counts no more than that; and who answered
+ * with little the last time, no more than twice that, whatever its window, unless something was lost of late. */
 INLINE void price(WITH_CORE const struct flow *flow, const struct outgoing *out, const struct view *view, __u32 to,
 		  struct trigger *trigger)
 {
@@ -404,6 +405,8 @@ INLINE void price(WITH_CORE const struct flow *flow, const struct outgoing *out,
 
 	if (get64(&flow->size) == 0 && view->pipe == 0 && view->together)
 		credit = min_u64(credit, flow_wire(flow, largest_expected(CORE flow)));
+	if (out->class == CLASS_DATA && get64(&flow->size) == 0 && get32(&flow->last_response) > 0 && nothing_lost_of_late(CORE_ALONE))
+		credit = min_u64(credit, flow_wire(flow, 2ull * get32(&flow->last_response)));
 	if (credit > much && !trigger->calm && view->pipe > 0)
 		much = flow_wire(flow, share(CORE flow, view));
 	if (credit > much) {

@@ -16,6 +16,12 @@ INLINE bool had_no_more(const struct flow *flow)
 	return (get32(&flow->flags) & all) == all;
 }
 
+INLINE void begin_message(struct flow *flow, __u32 seq)
+{
+	set32(&flow->message, seq);
+	set32(&flow->several, 0);
+}
+
 /* Data arrives beyond what has been received, `pause` after the last: a message begins with it if the one before is over. Whose sender goes on
  * unasked, a round trip after a response that seemed over, sends messages from then on, until it is asked again. */
 INLINE void note_message(WITH_CORE struct flow *flow, const struct segment *segment, __u64 pause)
@@ -28,15 +34,17 @@ INLINE void note_message(WITH_CORE struct flow *flow, const struct segment *segm
 	if (asked) {
 		lower_flags(flow, FLOW_ASKS);
 	} else if (!any_flag(flow, FLOW_RECEIVED)) {
-		set32(&flow->message, segment->seq);
+		begin_message(flow, segment->seq);
 		return;
 	} else if (over) {
-		length = ahead_of(get32(&flow->received), get32(&flow->message));
+		length = message_length(flow, get64(&GATE->largest_message));
 		if (length > get64(&GATE->largest_message))
 			set64(&GATE->largest_message, length);
+	} else if (any_flag(flow, FLOW_CUT)) {
+		set32(&flow->several, 1);
 	}
 	if (over)
-		set32(&flow->message, get32(&flow->received));
+		begin_message(flow, get32(&flow->received));
 }
 
 /* Whether nobody asks the sender, and the largest message or response of each flow of late fits the port: then every one may begin with a
@@ -45,7 +53,7 @@ INLINE bool messages_fit(WITH_CORE const struct flow *flow)
 {
 	__u64 message = get64(&GATE->largest_message), each = max_u64(message, get64(&GATE->largest_response));
 
-	return message > 0 && !any_flag(flow, FLOW_ASKS) && get64(&GATE->last_data) >= get64(&GATE->think_after) &&
+	return message > 0 && !any_flag(flow, FLOW_ASKS) && nothing_lost_of_late(CORE_ALONE) &&
 	       get64(&GATE->peak_active) * flow_wire(flow, each) <= port_holds(CORE_ALONE);
 }
 

@@ -62,7 +62,9 @@ SUBPROGRAM int charge(WITH_CORE struct flow *flow, const struct outgoing *out, c
 	edge = get32(&flow->edge);
 	note_pace(CORE flow, out, trigger, view, now);
 	if (trigger->wire > 0) {
-		activate(CORE flow);
+		/* A short answer has no share in the budget. */
+		if (out->class != CLASS_DATA || trigger->wire > LEAST_SEGMENTS * FULL_FRAME)
+			activate(CORE flow);
 		owe(CORE flow, trigger->wire, view->booked);
 		if (out->class == CLASS_REQUEST)
 			set32(&flow->arrived_before, arrived(CORE_ALONE));

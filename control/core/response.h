@@ -22,13 +22,22 @@ INLINE bool is_complete(WITH_CORE const struct flow *flow, bool ends)
 	return (pushed || flags & FLOW_PEER_DONE) && !(flags & FLOW_RECOVERING);
 }
 
+/* Length of the present message as far as it tells about the largest: if it may be several, it tells nothing if it is much more than what is
+ * known. */
+INLINE __u64 message_length(const struct flow *flow, __u64 largest)
+{
+	__u32 length = ahead_of(get32(&flow->received), get32(&flow->message));
+
+	return get32(&flow->several) && length > largest / 8 * 9 ? 0 : length;
+}
+
 INLINE void end_response(WITH_CORE struct flow *flow)
 {
 	__u64 size = take64(&flow->size), part = size;
 
 	/* Of messages that nobody asked for and that followed each other at once, the last. */
 	if (!any_flag(flow, FLOW_ASKS))
-		part = min_u64(size, ahead_of(get32(&flow->received), get32(&flow->message)));
+		part = min_u64(size, message_length(flow, get64(&GATE->largest_response)));
 	if (size > 0) {
 		set64(&GATE->usual_response, size);
 		if (part > get64(&GATE->largest_response))
@@ -68,6 +77,12 @@ INLINE void forget_idle(WITH_CORE __u64 now)
 {
 	set64(&GATE->think, 0);
 	set64(&GATE->think_after, now + CAUTION);
+}
+
+/* Whether what is rather likely may be reckoned with: nothing was lost of late. */
+INLINE bool nothing_lost_of_late(CORE_ONLY)
+{
+	return get64(&GATE->last_data) >= get64(&GATE->think_after);
 }
 
 /* What one SYN-ACK tells of them all; an answer twice as much, for it may come late, when the SYN-ACK has been counted as unanswered. */

@@ -453,6 +453,8 @@ struct flow {
 	__u32 arrived_before;
 	/* Sequence number where the present message began, if nobody asked for it. */
 	__u32 message;
+	/* Not 0 where that may be several: one may have ended in between, where the window did. */
+	__u32 several;
 	/* End of what was sent before the sender's window was last reduced (RFC 6582's recover, seen from the
 	 * receiver): loss recovery, or the reaction to one ECN-Echo (RFC 3168 §6.1.2), ends when it is acknowledged. */
 	__u32 recover;

@@ -178,6 +178,57 @@ fn messages_that_follow_each_other_at_once_are_not_one_response() {
     assert_eq!(known(&is_asked), [true, true]);
 }
 
+/// What is known to be the largest message and response, after a window has ended where a message may have: within a unit of the edge, with a
+/// PSH and less than a segment; then comes one more message, which ends for certain.
+fn after_an_end_at_the_edge(known: u32) -> [u64; 2] {
+    let mut host = callers(1);
+    (0..2).for_each(|_| push(&mut host, 0));
+    let gate = &host.shim.state.gate;
+    gate.largest_message.set(known.into());
+    gate.largest_response.set(known.into());
+    let flow = &host.shim.state.flows[0];
+    let received = flow.received.get();
+    flow.edge.set(received + MESSAGE + 100);
+    host.receive(0, Segment { frames: 4, flags: Flags::ACK | Flags::PSH, ..data(received, MESSAGE) });
+    host.shim.state.flows[0].edge.set(received + 10 * MESSAGE);
+    host.receive(0, Segment { frames: 4, flags: Flags::ACK | Flags::PSH, ..data(received + MESSAGE, MESSAGE) });
+    // The next begins: the one before is over.
+    host.now += Span::millis(5);
+    push(&mut host, 0);
+    let gate = host.shim.gate();
+    [gate.largest_message.get(), gate.largest_response.get()]
+}
+
+#[test]
+fn what_may_be_two_messages_is_no_larger_one() {
+    assert_eq!(after_an_end_at_the_edge(MESSAGE), [MESSAGE.into(); 2]);
+    let both = 2 * MESSAGE;
+    let nearly = after_an_end_at_the_edge(both - both / 10);
+    assert_eq!(nearly, [both.into(); 2], "but what is known does not fade");
+}
+
+#[test]
+fn who_answers_shortly_owes_twice_that_whatever_its_window_and_is_none_of_those_that_divide_the_budget() {
+    let asks = |answer: u32, change: &dyn Fn(&mut Host)| {
+        let mut host = callers(17);
+        host.shim.state.gate.largest_response.set(8_000);
+        let flow = &host.shim.state.flows[0];
+        flow.last_response.set(answer);
+        flow.edge.set(flow.ack_high.get() + 20_000);
+        change(&mut host);
+        host.send(0, Segment { window: u16::MAX, ..request(1) });
+        host.check_ledger();
+        (host.owed(0), host.shim.state.flows[0].flags.get() & flag::ACTIVE > 0)
+    };
+    let lost = |host: &mut Host| host.shim.state.gate.think_after.set((host.now + Span::secs(1)).0);
+    let wire = |payload: u32| u64::from(payload + payload * 66 / MSS);
+    assert_eq!(asks(120, &|_| {}), (wire(240), false));
+    assert_eq!(asks(2 * MSS, &|_| {}), (wire(4 * MSS), true), "what is more than the least grant counts");
+    assert!(asks(120, &lost).0 > wire(10_000), "not for a while after a loss");
+    let (owed, active) = asks(2 * MSS + 1, &|_| {});
+    assert!(owed > wire(4 * MSS + 2) && active, "{owed} owed: what answers with more may use what it has");
+}
+
 #[test]
 fn who_calls_among_many_begins_with_as_much_as_responses_bring_if_all_fit() {
     let begins = |flows: u32, response: u32, change: &dyn Fn(&mut Host)| {
