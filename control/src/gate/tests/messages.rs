@@ -208,6 +208,19 @@ fn what_may_be_two_messages_is_no_larger_one() {
 }
 
 #[test]
+fn a_message_that_comes_after_such_an_end_is_known_again() {
+    let mut host = callers(1);
+    (0..2).for_each(|_| push(&mut host, 0));
+    let flow = &host.shim.state.flows[0];
+    flow.several.set(1);
+    flow.edge.set(flow.received.get() + 10 * MESSAGE);
+    for len in [MESSAGE, 2 * MESSAGE + 1, MESSAGE] {
+        push_bytes(&mut host, 0, len);
+    }
+    assert_eq!(host.shim.gate().largest_message.get(), u64::from(2 * MESSAGE + 1));
+}
+
+#[test]
 fn who_answers_shortly_owes_twice_that_whatever_its_window_and_is_none_of_those_that_divide_the_budget() {
     let asks = |answer: u32, change: &dyn Fn(&mut Host)| {
         let mut host = callers(17);
