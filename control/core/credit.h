@@ -391,11 +391,19 @@ SUBPROGRAM __u32 grant(WITH_CORE const struct flow *flow, const struct outgoing 
 	return edge_at(out, min_u64(wanted, at_once));
 }
 
+/* Payload that what asks for a response sets in motion at most, whatever its sender's window: where all responses fit, the largest of them; of
+ * who answered with little the last time, twice that, unless something was lost of late. */
+INLINE __u64 most_answered(WITH_CORE const struct flow *flow, const struct outgoing *out, const struct view *view)
+{
+	__u64 most = view->pipe == 0 && view->together ? largest_expected(CORE flow) : 1u << 30, last = get32(&flow->last_response);
+
+	return out->class == CLASS_DATA && last > 0 && nothing_lost_of_late(CORE_ALONE) ? min_u64(most, 2 * last) : most;
+}
+
 /* What the sender may send up to `to`, less what it owes. Of a wide window no more counts than twice what it has been seen to use, or
  * than its share of a long path, where that is what it has been granted, nor, of a response that has begun, more than what is expected
  * to follow: a trickle would bind the whole budget, and what never comes would keep others waiting until the response has ended. All that is
- * expected to follow counts where it has been granted. Where all responses fit, what asks for one counts no more than that; and who answered
- * with little the last time, no more than twice that, whatever its window, unless something was lost of late. */
+ * expected to follow counts where it has been granted. */
 INLINE void price(WITH_CORE const struct flow *flow, const struct outgoing *out, const struct view *view, __u32 to,
 		  struct trigger *trigger)
 {
@@ -403,10 +411,8 @@ INLINE void price(WITH_CORE const struct flow *flow, const struct outgoing *out,
 	__u64 credit = flow_wire(flow, ahead_of(to, received)), much = get64(&GATE->threshold) / TURNS;
 	__u64 most = 2ull * max_u32(get32(&flow->window), get32(&flow->streamed));
 
-	if (get64(&flow->size) == 0 && view->pipe == 0 && view->together)
-		credit = min_u64(credit, flow_wire(flow, largest_expected(CORE flow)));
-	if (out->class == CLASS_DATA && get64(&flow->size) == 0 && get32(&flow->last_response) > 0 && nothing_lost_of_late(CORE_ALONE))
-		credit = min_u64(credit, flow_wire(flow, 2ull * get32(&flow->last_response)));
+	if (get64(&flow->size) == 0)
+		credit = min_u64(credit, flow_wire(flow, most_answered(CORE flow, out, view)));
 	if (credit > much && !trigger->calm && view->pipe > 0)
 		much = flow_wire(flow, share(CORE flow, view));
 	if (credit > much) {
