@@ -44,10 +44,25 @@ static int running;
 static long left;
 static long steps;
 static __u64 now;
+/* How far the sender might go at the last step; of which connection, 0 if none has begun: two first segments at once both set the edge. Whether
+ * it might go less far once. */
+static __u32 furthest, connection;
+static bool retracted;
+
+static void watch_edge(void)
+{
+	if (!(world.flow.flags & FLOW_ACKED))
+		connection = 0;
+	if (connection != world.flow.generation)
+		return;
+	retracted |= (__s32)(world.flow.edge - furthest) < 0;
+	furthest = world.flow.edge;
+}
 
 static void step(void)
 {
 	steps++;
+	watch_edge();
 	if (exploring && left > 0 && --left == 0)
 		swapcontext(&processors[running], &scheduler);
 }
@@ -201,6 +216,9 @@ static const char *try(const struct world *from, int first, int second, long bef
 	const char *wrong;
 
 	world = *from;
+	furthest = from->flow.edge;
+	connection = from->flow.flags & FLOW_ACKED ? from->flow.generation : 0;
+	retracted = false;
 	start(0, first);
 	start(1, second);
 	goes_on(0, before);
@@ -214,6 +232,9 @@ static const char *try(const struct world *from, int first, int second, long bef
 	release(1);
 	if (world.gate.held)
 		return "what is held in the end";
+	watch_edge();
+	if (retracted)
+		return "the window's edge, which moved back";
 	wrong = what_is_wrong();
 	if (wrong)
 		return wrong;
