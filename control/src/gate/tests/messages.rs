@@ -80,6 +80,15 @@ fn kept(flows: u32, change: impl Fn(&mut Host)) -> (u32, u64) {
     (least.unwrap(), host.in_flight())
 }
 
+/// Seventeen that have each pushed two messages, which fit.
+fn pushers() -> Host {
+    let mut host = callers(17);
+    for _ in 0..2 {
+        (0..17).for_each(|flow| push(&mut host, flow));
+    }
+    host
+}
+
 #[test]
 fn where_the_messages_of_all_fit_each_sender_keeps_one_and_owes_nothing() {
     assert_eq!(
@@ -93,10 +102,7 @@ fn where_the_messages_of_all_fit_each_sender_keeps_one_and_owes_nothing() {
 #[test]
 fn who_has_pushed_whole_segments_may_have_more_and_owes_what_it_keeps() {
     let owes = |len: u32| {
-        let mut host = callers(17);
-        for _ in 0..2 {
-            (0..17).for_each(|flow| push(&mut host, flow));
-        }
+        let mut host = pushers();
         push_bytes(&mut host, 16, len);
         host.owed(16) > 0
     };
@@ -106,10 +112,7 @@ fn who_has_pushed_whole_segments_may_have_more_and_owes_what_it_keeps() {
 #[test]
 fn who_is_asked_keeps_the_least_grant() {
     let keeps = |asked: bool| {
-        let mut host = callers(17);
-        for _ in 0..2 {
-            (0..17).for_each(|flow| push(&mut host, flow));
-        }
+        let mut host = pushers();
         if asked {
             host.send(16, Segment { window: u16::MAX, ..request(1 + 2 * MESSAGE) });
         }
