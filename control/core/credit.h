@@ -75,6 +75,15 @@
 /* Until the link has shown that it carries more, a turn takes no more than this many budgets. */
 #define BUDGETS_PER_TURN 64
 
+/* Whether as much for each flow of late takes longer than a short timer. With a budget that nobody gave it does not count: that may be too
+ * small to fill a long path with shares. */
+INLINE bool outlasts_timer(WITH_CORE __u64 each)
+{
+	__u64 all = each * get64(&GATE->peak_active);
+
+	return !SETTINGS->search && timer_is_short(CORE_ALONE) && all > path_rate(CORE_ALONE) * own_timer(CORE_ALONE) >> 20;
+}
+
 /* Segments of a grant: in pairs where a sender's timer does not wait for the delayed ACK of an odd one. */
 INLINE __u64 in_pairs(WITH_CORE __u64 segments)
 {
@@ -122,7 +131,7 @@ INLINE __u32 least_segments(WITH_CORE const struct flow *flow, const struct view
  * there cannot be taken back for a round trip. So they do where a few are asked one after the other: the first would leave the last none. */
 SUBPROGRAM __u32 share(WITH_CORE const struct flow *flow, const struct view *view)
 {
-	__u64 threshold = get64(&GATE->threshold), peak = max_u64(get64(&GATE->peak_active), 1), mss, flows, part, payload;
+	__u64 threshold = get64(&GATE->threshold), peak = max_u64(get64(&GATE->peak_active), 1), mss, flows, part, payload, segments;
 
 	if (!flow || !view)
 		return 0;
@@ -135,7 +144,11 @@ SUBPROGRAM __u32 share(WITH_CORE const struct flow *flow, const struct view *vie
 	if (view->pipe == 0)
 		part = min_u64(part, turn(CORE view) / peak);
 	payload = part * mss / (mss + get32(&flow->header));
-	return min_u64(max_u64(in_pairs(CORE payload / mss), least_segments(CORE flow, view)) * mss, 1u << 30);
+	segments = in_pairs(CORE payload / mss);
+	/* A pair less would leave the path idle. */
+	if (view->pipe == 0 && segments < payload / mss && flow_wire(flow, segments * mss) * peak < view->holds)
+		segments += 2;
+	return min_u64(max_u64(segments, least_segments(CORE flow, view)) * mss, 1u << 30);
 }
 
 INLINE bool exceeds_turn(WITH_CORE const struct flow *flow, const struct view *view)
@@ -300,8 +313,8 @@ INLINE bool nearly_fits(WITH_CORE const struct flow *flow, __u64 each, const str
 /* Of what a response lacks, what is granted at once: a share. Over a long path all of it where what shares leave of all responses fits the
  * budget, for the rest would take another round trip; over short ones where as much for each active flow fits: a sender that is left alone
  * with a share does not fill the link until the next grant has reached it. Of a known buffer also where it nearly fits, if it is asked for.
- * But where timers are short only if few were active of late: what others wait meanwhile may be longer. Without an end in sight, where nobody
- * takes turns, as much as the others leave; by a sixteenth of what arrives more than before, for what grows faster comes in bursts, or as much
+ * But where timers are short only if few were active of late, or all come in time: what others wait meanwhile may be longer. Without an end in
+ * sight, where nobody takes turns, as much as the others leave; by a sixteenth of what arrives more than before, for what grows faster comes in bursts, or as much
  * as has come in a round trip before. */
 INLINE __u64 part_of(WITH_CORE const struct flow *flow, const struct outgoing *out, __u64 lacking, const struct view *view)
 {
@@ -314,7 +327,7 @@ INLINE __u64 part_of(WITH_CORE const struct flow *flow, const struct outgoing *o
 	} else if (view->few || (concurrent(CORE_ALONE) && !timer_is_short(CORE_ALONE))) {
 		flows = max_u64(get64(&GATE->active), 1);
 	} else {
-		return part;
+		return view->together ? lacking : part;
 	}
 	if (flow_wire(flow, min_u64(each, threshold)) * flows <= threshold)
 		return lacking;
@@ -377,7 +390,9 @@ SUBPROGRAM __u32 grant(WITH_CORE const struct flow *flow, const struct outgoing 
 	if (starts_slowly(CORE flow, view))
 		wanted = min_u64(wanted, slow_start(CORE flow));
 	waits = asks && requests_wait(CORE_ALONE) && (pipe > 0 || nearly_fits(CORE flow, wanted, view));
-	if (pipe == 0 || flow_wire(flow, min_u64(wanted, threshold)) > threshold / TURNS)
+	/* Whole ends of responses are for a few at a time: who has ended waits for the others. */
+	at_once = flow_wire(flow, min_u64(wanted, threshold));
+	if (pipe == 0 || at_once > threshold / TURNS || outlasts_timer(CORE at_once))
 		wanted = min_u64(wanted, part_of(CORE flow, out, wanted, view));
 	if (!side_by_side)
 		return edge_at(out, wanted);

@@ -450,6 +450,16 @@ fn a_few_responses_are_granted_whole_where_as_much_for_each_fits() {
 }
 
 #[test]
+fn where_timers_are_short_the_end_of_a_response_over_a_long_path_comes_in_shares() {
+    let granted = |timer: Span| {
+        let config = Config { rate_mbps: 1_000, own_timer: timer, ..Config::credit(96_000) };
+        granted_by(&mut Host::new(config), 64, 64, 10, Span::millis(1))
+    };
+    assert_eq!(granted(Span::millis(200)), 10, "no more than a quarter of the budget: at once");
+    assert_eq!(granted(Span::millis(5)), 2, "who has ended would wait for the others for longer than a timer");
+}
+
+#[test]
 fn a_path_that_holds_half_the_budget_has_room_of_its_own_where_flows_are_few() {
     for (flows, admitted) in [(2, true), (11, true), (12, false), (64, false)] {
         let host = guard();

@@ -108,12 +108,15 @@ fn a_loss_forgets_that_the_link_was_idle_for_a_second() {
 
 #[test]
 fn where_all_responses_fit_a_request_among_many_brings_its_own_and_costs_no_more() {
-    let granted = |flows| {
+    let granted = |flows, timer: Span| {
         let mut host = thinkers(flows, Span::ZERO);
         host.shim.state.gate.active.set(u64::from(flows));
+        host.shim.state.gate.own_timer.set(timer.0);
         ask(&mut host, 0);
         (host.told(0) / MSS, host.owed(0) * 100 / FRAME)
     };
-    assert_eq!(granted(12), (4, 345), "5 KB are 3.45 frames, and whole segments are granted");
-    assert_eq!(granted(40).0, 2, "40 answers do not fit");
+    assert_eq!(granted(12, Span::ZERO), (4, 345), "5 KB are 3.45 frames, and whole segments are granted");
+    assert_eq!(granted(40, Span::ZERO).0, 2, "40 answers do not fit");
+    assert_eq!(granted(12, Span::millis(1)), (4, 345), "what takes half a millisecond comes before the timer");
+    assert_eq!(granted(12, Span::micros(500)).0, 2, "some of it would come after the timer");
 }

@@ -187,3 +187,25 @@ fn where_timers_are_shorter_than_delayed_acks_grants_come_in_pairs_of_segments()
         assert_eq!(grants.iter().any(|grant| grant % 2 == 1), odd, "a timer of {floor} ms: {grants:?}");
     }
 }
+
+#[test]
+fn pairs_of_segments_do_not_leave_the_path_idle() {
+    let granted = |rtt| {
+        let config = Config { rate_mbps: 200, own_timer: Span::millis(5), ..Config::credit(96_000) };
+        let mut host = Host::new(config);
+        for flow in 0..12 {
+            host.connect(flow);
+        }
+        host.shim.state.gate.active.set(12);
+        host.shim.state.gate.peak_active.set(12);
+        host.send(0, Segment { window: u16::MAX, ..request(1) });
+        for segment in 0..2 {
+            host.data(0, 1 + segment * MSS, MSS);
+        }
+        host.make_path(0, rtt);
+        host.send(0, Segment { window: u16::MAX, ..pure_ack(1 + 2 * MSS) });
+        (host.shim.state.flows[0].edge.get() - 1) / MSS - 2
+    };
+    assert_eq!(granted(Span::micros(120)), 2, "a turn of all has room for three");
+    assert_eq!(granted(Span::millis(2)), 4, "with two of each, 37 KB would be on their way, and the path holds 50 KB");
+}
