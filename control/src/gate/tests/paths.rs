@@ -457,6 +457,7 @@ fn where_timers_are_short_the_end_of_a_response_over_a_long_path_comes_in_shares
     };
     assert_eq!(granted(Span::millis(200)), 10, "no more than a quarter of the budget: at once");
     assert_eq!(granted(Span::millis(5)), 2, "who has ended would wait for the others for longer than a timer");
+    assert_eq!(granted(Span::millis(30)), 10, "ten segments from each take 8 ms");
 }
 
 #[test]
