@@ -75,15 +75,6 @@
 /* Until the link has shown that it carries more, a turn takes no more than this many budgets. */
 #define BUDGETS_PER_TURN 64
 
-/* Whether as much for each flow of late takes longer than a short timer. With a budget that nobody gave it does not count: that may be too
- * small to fill a long path with shares. */
-INLINE bool outlasts_timer(WITH_CORE __u64 each)
-{
-	__u64 all = each * get64(&GATE->peak_active);
-
-	return !SETTINGS->search && timer_is_short(CORE_ALONE) && all > path_rate(CORE_ALONE) * own_timer(CORE_ALONE) >> 20;
-}
-
 /* Segments of a grant: in pairs where a sender's timer does not wait for the delayed ACK of an odd one. */
 INLINE __u64 in_pairs(WITH_CORE __u64 segments)
 {
@@ -314,8 +305,8 @@ INLINE bool nearly_fits(WITH_CORE const struct flow *flow, __u64 each, const str
  * budget, for the rest would take another round trip; over short ones where as much for each active flow fits: a sender that is left alone
  * with a share does not fill the link until the next grant has reached it. Of a known buffer also where it nearly fits, if it is asked for.
  * But where timers are short only if few were active of late, or all come in time: what others wait meanwhile may be longer. Without an end in
- * sight, where nobody takes turns, as much as the others leave; by a sixteenth of what arrives more than before, for what grows faster comes in bursts, or as much
- * as has come in a round trip before. */
+ * sight, where nobody takes turns, as much as the others leave; by a sixteenth of what arrives more than before, for what grows faster comes in
+ * bursts, or as much as has come in a round trip before. */
 INLINE __u64 part_of(WITH_CORE const struct flow *flow, const struct outgoing *out, __u64 lacking, const struct view *view)
 {
 	__u64 threshold = get64(&GATE->threshold), part = share(CORE flow, view), each = lacking, flows, grown, streamed;
@@ -357,11 +348,22 @@ INLINE __u64 in_turn(WITH_CORE const struct flow *flow, __u64 wanted, const stru
 	return min_u64(wanted, max_u64(share(CORE flow, view), 2 * initial_window(CORE flow)));
 }
 
+/* Whether so much is not granted at once over a long path: it is more than a quarter of the budget, or as much for each flow of late takes
+ * longer than a timer, and who has ended waits for the others. That does not count with a budget that nobody gave, which may be too small to
+ * fill the path with shares. */
+INLINE bool comes_in_parts(WITH_CORE const struct flow *flow, __u64 wanted)
+{
+	__u64 threshold = get64(&GATE->threshold), wire = flow_wire(flow, min_u64(wanted, threshold));
+
+	return wire > threshold / TURNS ||
+	       (!SETTINGS->search && comes_late(CORE wire * get64(&GATE->peak_active), own_timer(CORE_ALONE)));
+}
+
 /* How far the sender may go now. Over a long path each further grant takes a round trip: the end of a response is granted at once, and what
  * there is no room for follows in a copy (`partial`). */
 SUBPROGRAM __u32 grant(WITH_CORE const struct flow *flow, const struct outgoing *out, const struct view *view, struct trigger *trigger)
 {
-	__u64 threshold = get64(&GATE->threshold), pipe, wanted, at_once;
+	__u64 pipe, wanted, at_once;
 	bool midway, may_have_ended, side_by_side, among_many, asks, waits, far_end, calls;
 
 	if (!flow || !out || !view || !trigger)
@@ -390,9 +392,7 @@ SUBPROGRAM __u32 grant(WITH_CORE const struct flow *flow, const struct outgoing 
 	if (starts_slowly(CORE flow, view))
 		wanted = min_u64(wanted, slow_start(CORE flow));
 	waits = asks && requests_wait(CORE_ALONE) && (pipe > 0 || nearly_fits(CORE flow, wanted, view));
-	/* Whole ends of responses are for a few at a time: who has ended waits for the others. */
-	at_once = flow_wire(flow, min_u64(wanted, threshold));
-	if (pipe == 0 || at_once > threshold / TURNS || outlasts_timer(CORE at_once))
+	if (pipe == 0 || comes_in_parts(CORE flow, wanted))
 		wanted = min_u64(wanted, part_of(CORE flow, out, wanted, view));
 	if (!side_by_side)
 		return edge_at(out, wanted);

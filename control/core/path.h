@@ -163,15 +163,20 @@ INLINE __u64 port_holds(CORE_ONLY)
 	return threshold < get64(&GATE->cap) ? threshold : max_u64(threshold, SETTINGS->buffer);
 }
 
+/* Whether timers are short, and so many wire bytes take longer than `time` to arrive. */
+INLINE bool comes_late(WITH_CORE __u64 wire, __u64 time)
+{
+	return timer_is_short(CORE_ALONE) && wire > path_rate(CORE_ALONE) * time >> 20;
+}
+
 /* Whether as large ones of as many flows as were active of late fit the port and what the link carries meanwhile. Where timers are short,
  * what fits may still come too late for the last of them. */
 INLINE bool all_come_together(WITH_CORE const struct flow *flow, __u64 meanwhile)
 {
 	__u64 all = get64(&GATE->peak_active) * flow_wire(flow, largest_expected(CORE flow));
 
-	if (timer_is_short(CORE_ALONE) && all > path_rate(CORE_ALONE) * TIMER_SHARE(own_timer(CORE_ALONE)) >> 20)
-		return false;
-	return expected(CORE flow) > 0 && all <= port_holds(CORE_ALONE) + meanwhile;
+	return expected(CORE flow) > 0 && all <= port_holds(CORE_ALONE) + meanwhile &&
+	       !comes_late(CORE all, TIMER_SHARE(own_timer(CORE_ALONE)));
 }
 
 /* What one decision goes by besides flow and gate. Made once: each look at what many processors share costs time, and code for it more. */

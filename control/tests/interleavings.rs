@@ -1,5 +1,6 @@
 //! Two processors in the decision core at once, step by step, in every order with up to two changes of turn (`interleavings.c`): the
-//! books must add up whatever comes of it, and no window's edge moves back. `concurrency.rs` runs five threads for long; this finds what they meet too seldom.
+//! books must add up whatever comes of it, and no window's edge moves back. `concurrency.rs` runs five threads for long; this finds what
+//! they meet too seldom.
 
 #![cfg(all(target_os = "linux", target_env = "gnu"))]
 #![expect(unsafe_code, reason = "the exploration is C, as the core is")]
