@@ -50,20 +50,57 @@ INLINE void pac_note_answer(WITH_CORE const struct flow *flow, __u64 wire, __u64
 	set64(&GATE->think, known - known / THINK_GAIN + sample / THINK_GAIN);
 }
 
+/* Whether timers are short, and so many wire bytes take longer to arrive. */
+INLINE bool meets_timers(WITH_CORE __u64 wire)
+{
+	return comes_late(CORE wire, below_timer(longest_turn(CORE_ALONE), own_timer(CORE_ALONE)));
+}
+
+/* Whether such windows of all flows that were active of late do not fit the threshold, and come only after timers fire. */
+INLINE bool windows_meet_timers(WITH_CORE const struct flow *flow, __u64 window)
+{
+	__u64 all = get64(&GATE->peak_active) * flow_wire(flow, window);
+
+	return all > get64(&GATE->threshold) && meets_timers(CORE all);
+}
+
+/* Whether CE marks keep the queue short: senders bound their windows themselves, and what one leaves another may use. */
+INLINE bool marks_bound(CORE_ONLY)
+{
+	return get64(&GATE->threshold) < get64(&GATE->cap);
+}
+
+/* Whether there are so few senders that they need not take turns. */
+INLINE bool few_send(CORE_ONLY)
+{
+	return max_u64(get64(&GATE->peak_active), 1) * SIDE_BY_SIDE * FULL_FRAME <= get64(&GATE->cap);
+}
+
+/* Whether senders are shown windows that fit the buffer together, because timers are short: the least ones come in time. Not a new
+ * connection's over a path longer than a timer, whose slow start would take more round trips; nor those of a few by marks. */
+INLINE bool all_abreast(WITH_CORE const struct flow *flow, const struct view *view)
+{
+	if (!timer_is_short(CORE_ALONE) || (marks_bound(CORE_ALONE) && few_send(CORE_ALONE)))
+		return false;
+	return !windows_meet_timers(CORE flow, LEAST_SEGMENTS * get32(&flow->mss)) &&
+	       (any_flag(flow, FLOW_RECEIVED) || !meets_timers(CORE view->pipe));
+}
+
 /*
  * How many windows are to fit the buffer together. Those of a few senders: then they send side by side, and nothing waits. More take
  * turns of a whole window each, for what comes in one go costs both hosts least, as long as servers answer at once. What one that
  * thinks was asked for binds its window's worth of the budget until it comes. To fill the link, so many must be asked at a time as
- * begin to answer while one responds, rate x think / response; by chance fewer do, so several times more. While CE marks keep the
- * queue short, senders bound their windows themselves, and what one leaves another may use.
+ * begin to answer while one responds, rate x think / response; by chance fewer do, so several times more.
  */
 INLINE __u64 windows_abreast(WITH_CORE const struct flow *flow, const struct view *view)
 {
 	__u64 peak = max_u64(get64(&GATE->peak_active), 1), response = expected(CORE flow), meanwhile;
 
-	if (get64(&GATE->threshold) < get64(&GATE->cap))
+	if (all_abreast(CORE flow, view))
+		return peak;
+	if (marks_bound(CORE_ALONE))
 		return 1;
-	if (peak * SIDE_BY_SIDE * FULL_FRAME <= get64(&GATE->cap))
+	if (few_send(CORE_ALONE))
 		return peak;
 	if (response == 0)
 		return 1;
@@ -150,10 +187,7 @@ INLINE void pac_trigger(WITH_CORE const struct flow *flow, const struct outgoing
 /* Whether all that waits would take longer than senders' timers allow: then holding only makes them fire. */
 INLINE bool pac_beyond_timers(WITH_CORE const struct flow *flow, const struct view *view)
 {
-	__u64 waits = get64(&GATE->peak_active) * flow_wire(flow, get32(&flow->window));
-
-	return timer_is_short(CORE_ALONE) && waits > get64(&GATE->threshold) &&
-	       waits > view->rate * below_timer(longest_turn(CORE_ALONE), own_timer(CORE_ALONE)) >> 20;
+	return windows_meet_timers(CORE flow, get32(&flow->window)) && !(bounded(CORE flow) && all_abreast(CORE flow, view));
 }
 
 /* What the model learns when a flow has been silent for so long that its debt expires. */

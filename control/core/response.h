@@ -110,16 +110,17 @@ INLINE bool answers_a_flood(CORE_ONLY)
 	return get64(&GATE->half_open) > SETTINGS->max_half_open || (SETTINGS->charge_requests && get64(&GATE->unanswered) > 512);
 }
 
-/* What sets an idle sender in motion: its initial window, or the window that it has kept, as far as the last response went. */
+/* What sets an idle sender in motion: its initial window, or the window that it has kept, as far as the last response went; no more than it
+ * is shown. */
 INLINE void wake_trigger(WITH_CORE const struct flow *flow, const struct outgoing *out, struct trigger *trigger)
 {
-	__u32 window, response;
+	__u32 window, response, shown = advertised(flow, out, trigger);
 
 	if (out->class == CLASS_HANDSHAKE) {
-		trigger->wire = flow_wire(flow, initial_window(CORE flow));
+		trigger->wire = flow_wire(flow, min_u64(initial_window(CORE flow), shown));
 	} else if (out->class == CLASS_REQUEST) {
 		response = get32(&flow->last_response);
-		window = min_u64(get32(&flow->window), advertised(flow, out, trigger));
+		window = min_u64(get32(&flow->window), shown);
 		trigger->wire = flow_wire(flow, response == 0 || window < response ? window : response);
 	}
 }

@@ -21,9 +21,9 @@ use crate::differential::{Pair, Verdict, key};
 const FIXTURES: &str = "
 = pac 20000: SYN-ACKs are charged an initial window of ten frames, and the second waits for the first one's data
 in  a   S  mss=1460                       : pass
-out a   S. mss=1460                       : pass
+out a   S. mss=1460 win=64240             : pass
 in  six S  mss=1460                       : pass
-out six S. mss=1460                       : hold handshake
+out six S. mss=1460 win=64240             : hold handshake
 in  a   .  seq=1 len=2896 frames=2        : pass
 in  a   .  seq=2897 len=2896 frames=2     : pass
 in  a   .  seq=5793 len=2896 frames=2     : pass
@@ -34,10 +34,10 @@ release 1
 = pac 20000: for a client it is the handshake's last ACK that brings the initial window
 out six S  mss=1460                       : pass
 in  six S. mss=1460                       : pass
-out six .                                 : pass
+out six .  win=64240                      : pass
 out a   S  mss=1460                       : pass
 in  a   S. mss=1460                       : pass
-out a   P. len=100                        : hold handshake
+out a   P. len=100 win=64240              : hold handshake
 
 = credit 87382: a SYN-ACK offers the initial window unscaled; later windows count in units of the scale, rounded up
 in  a   S  mss=1460 scale=9               : pass
@@ -272,7 +272,7 @@ out b   .  ack=1449                       : pass
 = pac 8000: when all frames of an interval are marked, the threshold halves (PAC Eq. 2 with alpha 1)
 out a   SEC mss=1460                      : pass
 in  a   S.E mss=1460                      : pass
-out a   .                                 : pass
+out a   .  win=64240                      : pass
 out b   .                                 : pass
 in  a   .  full ce                        : pass
 wait 300us

@@ -48,6 +48,18 @@ fn a_sender_that_reduces_its_window_lets_acks_pass_without_sending() {
 }
 
 #[test]
+fn the_end_of_a_handshake_is_charged_no_more_than_it_shows() {
+    // Of 16 units of 128 bytes; and the initial window.
+    for (window, charged) in [(16, 2048..2 * FRAME), (4096, 9 * FRAME..11 * FRAME)] {
+        let mut host = Host::new(Config::of(Guard::PacPublished, 96_000));
+        host.send(0, Segment { flags: Flags::SYN, mss: 1460, wscale: Some(7), ..blank() });
+        host.receive(0, Segment { flags: Flags::SYN | Flags::ACK, mss: 1460, wscale: Some(7), ..blank() });
+        host.send(0, Segment { window, ..pure_ack(1) });
+        assert!(charged.contains(&host.in_flight()), "{} bytes for a window of {window}", host.in_flight());
+    }
+}
+
+#[test]
 fn a_syn_acks_ecn_flag_is_no_echo() {
     let mut host = Host::new(config());
     host.receive(0, Segment { flags: Flags::SYN | Flags::ECE | Flags::CWR, ..blank() });
@@ -114,7 +126,8 @@ fn data_that_nobody_triggered_does_not_pay_for_others() {
 #[test]
 fn a_syn_ack_is_charged_with_the_initial_window_and_waits_for_it() {
     let mut host = Host::new(Config { initial_window: 10, ..config() });
-    let syn_ack = Segment { flags: Flags::SYN | Flags::ACK, mss: 1460, timestamps: Some((1, 1)), ..pure_ack(1) };
+    let syn_ack =
+        Segment { flags: Flags::SYN | Flags::ACK, mss: 1460, window: 65_535, timestamps: Some((1, 1)), ..pure_ack(1) };
     let mut left = 0;
     for flow in 0..10 {
         host.receive(flow, Segment { flags: Flags::SYN, mss: 1460, ..blank() });

@@ -4,7 +4,12 @@ use super::*;
 
 /// What the flow is shown when it has received 100 segments, and so many others are active.
 fn shown_beside(others: u32) -> u32 {
-    let mut host = Host::new(Config { bound_windows: true, ..config() });
+    shown_with(Span::ZERO, others)
+}
+
+/// The same where timers are at least that long; zero: not known.
+fn shown_with(own_timer: Span, others: u32) -> u32 {
+    let mut host = Host::new(Config { bound_windows: true, rate_mbps: 1_000, own_timer, ..config() });
     for flow in 0..=others {
         host.connect(flow);
     }
@@ -23,6 +28,17 @@ fn windows_of_a_few_senders_fit_the_buffer_together() {
     }
     assert!(shown_beside(15) >= 3 * MSS, "two segments for an ACK, and one on its way");
     assert_eq!(shown_beside(63), shown_beside(0), "of many, one window at a time");
+}
+
+#[test]
+fn where_timers_are_short_windows_of_all_fit_the_buffer_as_long_as_the_least_come_in_time() {
+    let timer = Span::millis(5);
+    let wire = u64::from(30 * (shown_with(timer, 29) - 127)) * FRAME / u64::from(MSS);
+    assert!(wire <= 96_000, "{wire} bytes");
+    // Two segments of each take 2.4 ms, and 7.3 ms.
+    assert_eq!(shown_with(timer, 99).div_ceil(128), (2 * MSS).div_ceil(128));
+    assert_eq!(shown_with(timer, 299), shown_beside(299), "one window at a time");
+    assert_eq!(shown_with(Span::millis(200), 29), shown_beside(29), "no hold is as long");
 }
 
 /// What a request binds, wire bytes, after some to servers that answer with 20 segments after so long.
