@@ -50,7 +50,7 @@ INLINE void pac_note_answer(WITH_CORE const struct flow *flow, __u64 wire, __u64
 	set64(&GATE->think, known - known / THINK_GAIN + sample / THINK_GAIN);
 }
 
-/* Whether timers are short, and so many wire bytes take longer to arrive. */
+/* Whether so many wire bytes take longer to arrive than the part of a short timer that a hold may take. */
 INLINE bool meets_timers(WITH_CORE __u64 wire)
 {
 	return comes_late(CORE wire, below_timer(longest_turn(CORE_ALONE), own_timer(CORE_ALONE)));

@@ -209,3 +209,20 @@ fn pairs_of_segments_do_not_leave_the_path_idle() {
     assert_eq!(granted(Span::micros(120)), 2, "a turn of all has room for three");
     assert_eq!(granted(Span::millis(2)), 4, "with two of each, 37 KB would be on their way, and the path holds 50 KB");
 }
+
+#[test]
+fn as_published_pac_holds_nothing_where_whole_windows_of_all_would_meet_timers() {
+    // Initial windows of 60 take 7 ms, two segments of each 1.5 ms: only a guard that may lower windows has a turn in time.
+    for (guard, passes) in [(Guard::PacPublished, true), (Guard::Pac, false)] {
+        let config = Config { rate_mbps: 1_000, own_timer: Span::millis(5), ..Config::of(guard, 96_000) };
+        let mut host = Host::new(config);
+        for flow in 0..60 {
+            host.connect(flow);
+        }
+        host.fill(59);
+        host.data(0, 1, MSS);
+        host.data(0, 1 + MSS, MSS);
+        let ack = host.ack(0, 1 + 2 * MSS);
+        assert_eq!(host.has_left(ack), passes, "{guard:?}");
+    }
+}
