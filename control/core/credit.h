@@ -131,7 +131,7 @@ SUBPROGRAM __u32 share(WITH_CORE const struct flow *flow, const struct view *vie
 	if (view->pipe > 0 || concurrent(CORE_ALONE))
 		part = together(CORE view, flows) / flows;
 	else
-		part = threshold / min_u64(flows, threshold < get64(&GATE->cap) ? MARKED_TURNS : TURNS);
+		part = threshold / min_u64(flows, marks_bound(CORE_ALONE) ? MARKED_TURNS : TURNS);
 	if (view->pipe == 0)
 		part = min_u64(part, turn(CORE view) / peak);
 	payload = part * mss / (mss + get32(&flow->header));

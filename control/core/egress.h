@@ -393,17 +393,13 @@ SUBPROGRAM int pass_after_all(WITH_CORE struct flow *flow, struct outgoing *out,
 {
 	struct trigger trigger = {};
 	struct view view;
-	bool copy;
 
 	if (!flow || !out)
 		return 0;
 	lower_flags(flow, FLOW_COPIED);
-	/* No room on the stack for a second one. */
-	copy = out->copy;
 	out->copy = false;
 	look(CORE flow, &view);
 	trigger_of(CORE flow, out, &view, &trigger);
-	out->copy = copy;
 	add32(&flow->held, -1);
 	add64(&GATE->held, -1);
 	charge(CORE flow, out, &trigger, &view, now);

@@ -40,6 +40,11 @@ __u32 ackgate_egress(STATE, struct flow *flow, const struct segment *segment, __
 	return account_egress(CORE flow, segment, now, out);
 }
 
+void ackgate_pass_after_all(STATE, struct flow *flow, struct outgoing *out, __u64 now)
+{
+	pass_after_all(CORE flow, out, now);
+}
+
 void ackgate_trigger(STATE, const struct flow *flow, const struct outgoing *out, struct trigger *trigger)
 {
 	struct view view;

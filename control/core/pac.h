@@ -64,12 +64,6 @@ INLINE bool windows_meet_timers(WITH_CORE const struct flow *flow, __u64 window)
 	return all > get64(&GATE->threshold) && meets_timers(CORE all);
 }
 
-/* Whether CE marks keep the queue short: senders bound their windows themselves, and what one leaves another may use. */
-INLINE bool marks_bound(CORE_ONLY)
-{
-	return get64(&GATE->threshold) < get64(&GATE->cap);
-}
-
 /* Whether there are so few senders that they need not take turns. */
 INLINE bool few_send(CORE_ONLY)
 {

@@ -154,13 +154,19 @@ INLINE __u64 largest_expected(WITH_CORE const struct flow *flow)
 	return max_u64(expected(CORE flow), get64(&GATE->largest_response));
 }
 
+/* Whether CE marks keep the queue short: senders bound their windows themselves, and what one leaves another may use. */
+INLINE bool marks_bound(CORE_ONLY)
+{
+	return get64(&GATE->threshold) < get64(&GATE->cap);
+}
+
 /* What fits the port, wire bytes: a given buffer, although the budget may be a part of it; or the budget, where nobody gave one, or marks
  * keep the queue short. */
 INLINE __u64 port_holds(CORE_ONLY)
 {
 	__u64 threshold = get64(&GATE->threshold);
 
-	return threshold < get64(&GATE->cap) ? threshold : max_u64(threshold, SETTINGS->buffer);
+	return marks_bound(CORE_ALONE) ? threshold : max_u64(threshold, SETTINGS->buffer);
 }
 
 /* Whether timers are short, and so many wire bytes take longer than `time` to arrive. */

@@ -45,6 +45,7 @@ unsafe extern "C" {
         now: u64,
         out: &mut raw::Outgoing,
     ) -> u32;
+    safe fn ackgate_pass_after_all(settings: &Settings, gate: &Gate, flow: &Flow, out: &mut raw::Outgoing, now: u64);
     safe fn ackgate_trigger(
         settings: &Settings,
         gate: &Gate,
@@ -335,17 +336,20 @@ pub fn egress(rules: &Rules, gate: &Gate, flow: &Flow, segment: &Segment, now: T
     let mut raw = raw::Outgoing::default();
     let decision = ackgate_egress(&rules.settings, gate, flow, &segment_to_raw(segment), now.0, &mut raw);
     let out = Outgoing::from_raw(&raw);
-    let edited = || {
-        let edit = edit(rules, gate, flow, &Outgoing { copy: false, ..out });
-        gate.rewritten.add(u64::from(edit.window.is_some()));
-        edit
-    };
+    let edited = || counted_edit(rules, gate, flow, &Outgoing { copy: false, ..out });
     match decision {
         raw::decision::HOLD => Decision::Hold(out),
         raw::decision::SPLIT => Decision::Split(edited(), out),
         raw::decision::DISCARD => Decision::Discard,
         _ => Decision::Pass(edited()),
     }
+}
+
+/// What was to be held, or its copy, could not be and leaves after all: charges it like any other release.
+pub fn pass_after_all(rules: &Rules, gate: &Gate, flow: &Flow, out: &Outgoing, now: Time) -> Edit {
+    let mut raw = out.to_raw();
+    ackgate_pass_after_all(&rules.settings, gate, flow, &mut raw, now.0);
+    counted_edit(rules, gate, flow, &Outgoing::from_raw(&raw))
 }
 
 /// What releasing `out` will make the sender send, with what is granted to it.
@@ -379,6 +383,13 @@ pub fn edit(rules: &Rules, gate: &Gate, flow: &Flow, out: &Outgoing) -> Edit {
         return Edit { window: Some(field), position: Some(position(flow, out.ack)), ..Edit::NONE };
     }
     Edit { window: (field != out.window).then_some(field), ..Edit::NONE }
+}
+
+/// What the header of a segment that passes must say, counted if its window is lowered.
+fn counted_edit(rules: &Rules, gate: &Gate, flow: &Flow, out: &Outgoing) -> Edit {
+    let edit = edit(rules, gate, flow, out);
+    gate.rewritten.add(u64::from(edit.window.is_some()));
+    edit
 }
 
 /// Where a bare copy stands that acknowledges `ack` now.

@@ -11,10 +11,9 @@ use std::sync::Arc;
 
 use ackgate_control::decision::{self, Class, Decision, Outgoing, Rules};
 use ackgate_control::flow::{FlowKey, opens};
-use ackgate_control::gate::state::flag;
 use ackgate_control::gate::{Config, Flow, Gate, Growth, Hold, Requests, RttMethod, Scheduler, State};
 use ackgate_control::policy::{Action, FlowId, PacketId};
-use ackgate_control::segment::{Edit, Flags, Segment};
+use ackgate_control::segment::{Flags, Segment};
 use ackgate_control::seq::SeqNumber;
 use ackgate_control::units::{Span, Time};
 use ackgate_control::wire::{self, Direction, Meta, emit};
@@ -95,21 +94,6 @@ impl Model {
         });
         self.keys[id.0 as usize] = Some(*key);
         id
-    }
-
-    /// What is too large for the ring leaves after all, whole, charged like any other release. Of windows that are rewritten it counts
-    /// as one: `rewritten` is how many there were before it.
-    fn pass_after_all(&self, rules: &Rules, id: FlowId, out: &Outgoing, rewritten: u64, now: Time) -> Edit {
-        let (gate, flow) = (&self.gate, &self.flows[id.0 as usize]);
-        flow.flags.set(flow.flags.get() & !flag::COPIED);
-        let trigger = decision::trigger(rules, gate, flow, out);
-        flow.held.sub(1);
-        gate.held.sub(1);
-        decision::charge(rules, gate, flow, out, &trigger, now);
-        gate.passed.add(1);
-        let edit = decision::edit(rules, gate, flow, &Outgoing { copy: false, ..*out });
-        gate.rewritten.set(rewritten + u64::from(edit.window.is_some()));
-        edit
     }
 
     /// A connection that is over makes room, by way of the lobby.
@@ -238,7 +222,9 @@ impl Pair {
                         wire::apply(&mut expected, &packet.layout, &edit);
                     }
                     Decision::Hold(out) | Decision::Split(_, out) if frame.len() > MAX_FRAME => {
-                        let edit = self.model.pass_after_all(&self.rules, id, &out, before, self.now);
+                        // Of windows that are rewritten it counts as one.
+                        gate.rewritten.set(before);
+                        let edit = decision::pass_after_all(&self.rules, gate, flow, &out, self.now);
                         window = edit.window;
                         wire::apply(&mut expected, &packet.layout, &edit);
                     }

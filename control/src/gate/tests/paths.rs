@@ -277,37 +277,54 @@ fn over_a_long_path_among_many_a_request_gets_a_share_and_the_end_of_a_response_
     assert_eq!(granted((1 << 32) + segments(2)), [7, 7], "the length of a response has more than 32 bits");
 }
 
+/// The ACK of a sender of `active` whose response lacks five segments over a long path, where there is no room: a copy of it is held.
+fn end_waits(active: u64) -> (Host, decision::Outgoing) {
+    let mut host = guard();
+    host.shim.state.gate.offered.set(1 << 20);
+    for flow in 0..2 {
+        host.connect(flow);
+        host.make_path(flow, Span::millis(1));
+    }
+    host.shim.state.gate.peak_active.set(active);
+    host.shim.state.gate.active.set(active);
+    host.send(0, request(1));
+    let edge = host.shim.state.flows[0].edge.get();
+    for seq in (1..edge).step_by(MSS as usize) {
+        host.data(0, seq, MSS.min(edge - seq));
+    }
+    host.make_path(0, Span::millis(1));
+    // The end of a response, which is granted at once where there is room.
+    host.shim.state.gate.usual_response.set(u64::from(edge + 4 * MSS));
+    host.fill(1);
+    host.shim.state.flows[1].owed.add(200_000);
+    host.shim.state.gate.owed.add(200_000);
+    host.ack(0, edge);
+    assert_eq!(host.shim.held(), 1);
+    let (ack, class) = (SeqNumber(edge), decision::Class::Ack);
+    let (ece, data, repeated, dsack) = (false, false, false, false);
+    (host, decision::Outgoing { class, ack, ece, data, repeated, dsack, copy: true, window: 1000, shift: 7 })
+}
+
 #[test]
 fn among_very_many_nobody_is_granted_two_segments_for_having_waited_too_long() {
     for (active, segments) in [(100, 2), (20_000, 1)] {
-        let mut host = guard();
-        host.shim.state.gate.offered.set(1 << 20);
-        for flow in 0..2 {
-            host.connect(flow);
-            host.make_path(flow, Span::millis(1));
-        }
-        host.shim.state.gate.peak_active.set(active);
-        host.shim.state.gate.active.set(active);
-        host.send(0, request(1));
-        let edge = host.shim.state.flows[0].edge.get();
-        for seq in (1..edge).step_by(MSS as usize) {
-            host.data(0, seq, MSS.min(edge - seq));
-        }
-        host.make_path(0, Span::millis(1));
-        // The end of a response, which is granted at once where there is room.
-        host.shim.state.gate.usual_response.set(u64::from(edge + 4 * MSS));
-        host.fill(1);
-        host.shim.state.flows[1].owed.add(200_000);
-        host.shim.state.gate.owed.add(200_000);
-        host.ack(0, edge);
-        assert_eq!(host.shim.held(), 1);
-        let (ack, class) = (SeqNumber(edge), decision::Class::Ack);
-        let (ece, data, repeated, dsack) = (false, false, false, false);
+        let (host, copy) = end_waits(active);
         // Not in its turn: it takes what there is room for.
-        let out = decision::Outgoing { class, ack, ece, data, repeated, dsack, copy: false, window: 1000, shift: 7 };
+        let out = decision::Outgoing { copy: false, ..copy };
         let forced = decision::trigger(&host.shim.rules, host.shim.gate(), &host.shim.state.flows[0], &out);
-        assert_eq!(forced.edge().map(|to| (to.0 - edge) / MSS), Some(segments), "among {active}");
+        assert_eq!(forced.edge().map(|to| (to.0 - out.ack.0) / MSS), Some(segments), "among {active}");
     }
+}
+
+#[test]
+fn a_copy_that_cannot_be_held_grants_what_there_is_room_for_and_not_all_that_it_would_have_waited_for() {
+    let (host, copy) = end_waits(12);
+    let flow = &host.shim.state.flows[0];
+    let in_turn = decision::trigger(&host.shim.rules, host.shim.gate(), flow, &copy);
+    assert_eq!(in_turn.edge().map(|to| (to.0 - copy.ack.0) / MSS), Some(5));
+    decision::pass_after_all(&host.shim.rules, host.shim.gate(), flow, &copy, host.now);
+    assert_eq!((flow.edge.get() - copy.ack.0) / MSS, 2);
+    assert_eq!((flow.held.get(), host.shim.gate().held.get()), (0, 0));
 }
 
 #[test]
