@@ -349,14 +349,14 @@ INLINE __u64 in_turn(WITH_CORE const struct flow *flow, __u64 wanted, const stru
 }
 
 /* Whether so much is not granted at once over a long path: it is more than a quarter of the budget, or as much for each flow of late takes
- * longer than a timer, and who has ended waits for the others. That does not count with a budget that nobody gave, which may be too small to
- * fill the path with shares. */
+ * longer than a timer, and who has ended waits for the others. With a budget that nobody gave that counts for who has answered before: new
+ * connections begin with so little that shares of it would not fill the path. */
 INLINE bool comes_in_parts(WITH_CORE const struct flow *flow, __u64 wanted)
 {
 	__u64 threshold = get64(&GATE->threshold), wire = flow_wire(flow, min_u64(wanted, threshold));
+	bool shares_fill = !SETTINGS->search || get32(&flow->last_response) > 0;
 
-	return wire > threshold / TURNS ||
-	       (!SETTINGS->search && comes_late(CORE wire * get64(&GATE->peak_active), own_timer(CORE_ALONE)));
+	return wire > threshold / TURNS || (shares_fill && comes_late(CORE wire * get64(&GATE->peak_active), own_timer(CORE_ALONE)));
 }
 
 /* How far the sender may go now. Over a long path each further grant takes a round trip: the end of a response is granted at once, and what

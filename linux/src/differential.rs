@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use ackgate_control::decision::{self, Class, Decision, Outgoing, Rules};
+use ackgate_control::decision::{self, Class, Decision, Rules};
 use ackgate_control::flow::{FlowKey, opens};
 use ackgate_control::gate::{Config, Flow, Gate, Growth, Hold, Requests, RttMethod, Scheduler, State};
 use ackgate_control::policy::{Action, FlowId, PacketId};

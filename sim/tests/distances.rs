@@ -10,7 +10,7 @@ type Path = [&'static str; 3];
 /// What each sender sends, over which connections, and whether it is asked.
 type Response = [&'static str; 3];
 
-/// Goodput of twelve rounds, Mb/s, and timeouts in them, with so long a minimum timeout.
+/// Goodput of twelve rounds, Mb/s, and timeouts in them, with so long a minimum timeout. `auto`: exact credit that finds its budget.
 fn rounds(
     rto_min: &str,
     scheme: &str,
@@ -19,8 +19,10 @@ fn rounds(
     [volume, connections, direction]: Response,
 ) -> (f64, u64) {
     let mut document = Document::parse("my-cluster.toml", CLUSTER).expect("TOML");
+    let (scheme, auto) = if scheme == "auto" { ("credit", "true") } else { (scheme, "false") };
     for (key, value) in [
         ("scheme", scheme),
+        ("pac.auto", auto),
         ("rounds", "12"),
         ("senders", &senders.to_string()),
         ("network.rate", rate),
@@ -101,6 +103,16 @@ fn where_timers_are_short_nobody_waits_for_the_responses_of_others() {
     assert!(worth_with("5ms", "credit", ["200mbit", "96KB", "2ms"], 12, ["200KB", "persistent", "pull"]) > 0.94);
     // What fits was believed to come too late: 0.87.
     assert!(worth_with("5ms", "credit", ["1gbit", "256KB", "500us"], 40, ["5KB", "persistent", "pull"]) > 0.95);
+}
+
+#[test]
+fn where_timers_are_short_a_budget_that_nobody_gave_is_shared_by_the_ends_of_all_responses() {
+    // With a given budget they were: 4192 and 4629 Mb/s.
+    let path = ["10gbit", "1MB", "500us"];
+    let (goodput, _) = rounds("5ms", "auto", path, 150, ["64KB", "persistent", "pull"]);
+    assert!(goodput > 5_000.0, "{goodput} Mb/s");
+    let (goodput, _) = rounds("5ms", "auto", ["10gbit", "1MB", "1ms"], 150, ["200KB", "persistent", "pull"]);
+    assert!(goodput > 6_000.0, "{goodput} Mb/s");
 }
 
 #[test]

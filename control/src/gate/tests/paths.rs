@@ -478,6 +478,24 @@ fn where_timers_are_short_the_end_of_a_response_over_a_long_path_comes_in_shares
 }
 
 #[test]
+fn with_a_budget_that_nobody_gave_it_does_so_for_senders_that_have_answered_before() {
+    let granted = |before: u32| {
+        let config = Config { auto: true, rate_mbps: 1_000, own_timer: Span::millis(5), ..Config::credit(96_000) };
+        let mut host = Host::new(config);
+        let gate = host.shim.gate();
+        gate.threshold.set(72_000);
+        gate.cap.set(72_000);
+        gate.usual_response.set(u64::from(10 * MSS));
+        // The first would explore alone.
+        gate.peak_active.set(64);
+        gate.looked_back.set(host.now.0);
+        granted_by(&mut host, 64, 64, before, Span::millis(1))
+    };
+    assert_eq!(granted(10), 2, "who has ended would wait for the others for longer than a timer");
+    assert_eq!(granted(0), 10, "a new one begins with its initial window");
+}
+
+#[test]
 fn a_path_that_holds_half_the_budget_has_room_of_its_own_where_flows_are_few() {
     for (flows, admitted) in [(2, true), (11, true), (12, false), (64, false)] {
         let host = guard();
