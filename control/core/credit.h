@@ -130,8 +130,11 @@ SUBPROGRAM __u32 share(WITH_CORE const struct flow *flow, const struct view *vie
 	flows = view->pipe > 0 || (get64(&flow->size) == 0 && view->few) ? peak : max_u64(get64(&GATE->active), 1);
 	if (view->pipe > 0 || concurrent(CORE_ALONE))
 		part = together(CORE view, flows) / flows;
+	else if (!marks_bound(CORE_ALONE))
+		part = threshold / min_u64(flows, TURNS);
 	else
-		part = threshold / min_u64(flows, marks_bound(CORE_ALONE) ? MARKED_TURNS : TURNS);
+		/* What a sender that marks slow down leaves of its share would keep the others waiting. */
+		part = min_u64(threshold / min_u64(flows, MARKED_TURNS), flow_wire(flow, 2ull * get32(&flow->window)));
 	if (view->pipe == 0)
 		part = min_u64(part, turn(CORE view) / peak);
 	payload = part * mss / (mss + get32(&flow->header));

@@ -185,6 +185,13 @@ INLINE bool all_come_together(WITH_CORE const struct flow *flow, __u64 meanwhile
 	       !comes_late(CORE all, TIMER_SHARE(own_timer(CORE_ALONE)));
 }
 
+/* Whether its response may be asked for beyond the budget although not all responses would fit then: it is no more than the budget, and marks
+ * do not say that too much comes already. */
+INLINE bool may_be_asked_beyond(WITH_CORE const struct flow *flow)
+{
+	return !marks_bound(CORE_ALONE) && flow_wire(flow, expected(CORE flow)) <= get64(&GATE->threshold);
+}
+
 /* What one decision goes by besides flow and gate. Made once: each look at what many processors share costs time, and code for it more. */
 struct view {
 	/* What the link carries, bytes per 2^20 ns; 0 when it is not known. */
@@ -196,7 +203,7 @@ struct view {
 	/* What its debt is booked with, wire bytes. */
 	__u64 booked;
 	/* What the link could carry beside while servers that are asked make it wait, wire bytes; 0 in the middle of a response, and where that is
-	 * little, or not all responses would fit then. */
+	 * little, or neither all responses would fit then nor one of them is an answer that may come by itself. */
 	__u32 idle;
 	/* What keeps each flow of late moving fits the budget. */
 	bool few;
@@ -222,7 +229,7 @@ SUBPROGRAM int look(WITH_CORE const struct flow *flow, struct view *view)
 		return 0;
 	idle = SETTINGS->long_paths ? frames * get64(&GATE->think) >> 20 : 0;
 	view->together = all_come_together(CORE flow, max_u64(view->pipe, idle));
-	view->idle = idle > LEAST_LONG_PATH && view->together ? min_u64(idle, ~0u) : 0;
+	view->idle = idle > LEAST_LONG_PATH && (view->together || may_be_asked_beyond(CORE flow)) ? min_u64(idle, ~0u) : 0;
 	return 0;
 }
 

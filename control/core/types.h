@@ -278,8 +278,8 @@ struct gate {
 	__u64 unanswered;
 	/* When peak_active was last let fall, and the link's rate judged, ns. */
 	__u64 looked_back;
-	/* The same without what may have stood before that data in the queue: how long servers think, ns. Under exact credit without all that
-	 * has arrived meanwhile: how long the link was idle. */
+	/* The same without what may have stood before that data in the queue: how long servers think, ns. Under exact credit without what
+	 * has arrived meanwhile, as far as the port holds it. */
 	__u64 think;
 	/* When a connection was last opened from outside, ns. */
 	__u64 last_syn;

@@ -120,7 +120,8 @@ impl Guard {
             _ if options.observe => false,
             hold::Choice::NfQueue => true,
             // Ring and redirect send what they release by a packet socket, past all that could have it encrypted.
-            hold::Choice::Auto => encryption.ipsec || sys::raw_sender(device.index).is_err(),
+            // Only where there are none at all: what else is in their way is better said than hidden.
+            hold::Choice::Auto => encryption.ipsec || sys::sender().is_err(),
             hold::Choice::Ring | hold::Choice::Redirect if encryption.ipsec => {
                 return Err(Error::Unfit {
                     device: device.name,

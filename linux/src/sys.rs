@@ -109,7 +109,7 @@ pub(crate) fn marked_sender(ifindex: i32, mark: u32) -> io::Result<OwnedFd> {
 const SEND_BUFFER: usize = 8 << 20;
 
 /// Opens a packet socket that receives nothing so far.
-fn sender() -> io::Result<OwnedFd> {
+pub(crate) fn sender() -> io::Result<OwnedFd> {
     // SAFETY: plain integers. Protocol 0 receives nothing.
     let fd = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK, 0) };
     if fd < 0 { Err(io::Error::last_os_error()) } else { owned(fd) }

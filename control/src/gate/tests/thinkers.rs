@@ -63,11 +63,36 @@ fn after_an_answer(others: u32) -> u64 {
 fn idle_is_the_link_while_a_server_is_asked_and_nothing_else_arrives() {
     let sample = |think: u64| 16 * think - 15 * 1_500_000;
     let (idle, busy) = (sample(after_an_answer(MSS)), sample(after_an_answer(40 * MSS)));
+    let busier = sample(after_an_answer(160 * MSS));
     assert!(
         (1_900_000..2_000_000).contains(&idle),
         "2 ms, less what two frames take, and not what came before: {idle}"
     );
     assert!((1_450_000..1_550_000).contains(&busy), "58 KB took half a millisecond: {busy}");
+    assert!(
+        (1_200_000..1_350_000).contains(&busier),
+        "of 232 KB no more than the buffer of 90 KB stood before the answer: {busier}"
+    );
+}
+
+#[test]
+fn where_not_all_answers_fit_those_that_are_no_more_than_the_budget_keep_the_pace_too() {
+    let left = |change: &dyn Fn(&Host)| {
+        let mut host = thinkers(80, Span::millis(1));
+        change(&host);
+        let requests: Vec<_> = (0..80).map(|flow| ask(&mut host, flow)).collect();
+        (0..10).for_each(|_| host.wait(Span::micros(100)));
+        host.check_ledger();
+        requests.iter().filter(|&&packet| host.has_left(packet)).count()
+    };
+    let answers_of = |host: &Host, payload: u32| {
+        host.shim.state.flows.iter().take(80).for_each(|flow| flow.last_response.set(payload));
+        host.shim.state.gate.largest_response.set(payload.into());
+    };
+    assert_eq!(left(&|_| ()), 61, "least grants: 67.5 KB and what the link carries in a millisecond");
+    assert_eq!(left(&|host| host.shim.state.gate.think.set(0)), 21, "the budget");
+    assert_eq!(left(&|host| answers_of(host, 80_000)), 21, "one is more than the budget");
+    assert_eq!(left(&|host| host.shim.state.gate.cap.set(100_000)), 21, "marks keep the queue short");
 }
 
 #[test]
