@@ -60,13 +60,14 @@ INLINE void end_response(WITH_CORE struct flow *flow)
 
 /*
  * A server has answered after `pause`: as long as nothing else arrived meanwhile the link was idle, for the path is long, or the server thinks.
- * It has thought, too, for as long as the rest took beyond what the port holds: no more can have stood in the queue before its answer. So much
- * more may be asked for at a time, at the link's pace: where all think for as long, their answers keep it.
+ * It has thought, too, for as long as the rest took beyond a given buffer: no more can have stood in the queue before its answer. What a budget
+ * that was found leaves of the buffer nobody knows. So much more may be asked for at a time, at the link's pace: where all think for as long,
+ * their answers keep it.
  */
 INLINE void note_idle(WITH_CORE const struct flow *flow, __u64 pause, __u64 now)
 {
 	__u64 came = (__u32)((__u32)arrived(CORE_ALONE) - get32(&flow->arrived_before)), rate = path_rate(CORE_ALONE);
-	__u64 known = get64(&GATE->think), queued = min_u64(came, port_holds(CORE_ALONE));
+	__u64 known = get64(&GATE->think), queued = SETTINGS->search ? came : min_u64(came, port_holds(CORE_ALONE));
 	__u64 sample = rate > 0 ? saturating_sub(pause, (queued << 20) / rate) : 0;
 
 	sample = min_u64(sample, 2 * known + LONGEST_NEWS);
