@@ -11,8 +11,13 @@ type Path = [&'static str; 3];
 type Response = [&'static str; 3];
 
 /// Goodput of twelve rounds, Mb/s, and timeouts in them, with so long a minimum timeout. `auto`: exact credit that finds its budget.
-fn rounds(
-    rto_min: &str,
+fn rounds(rto_min: &str, scheme: &str, path: Path, senders: u32, response: Response) -> (f64, u64) {
+    rounds_of(&[("tcp.rto_min", rto_min)], scheme, path, senders, response)
+}
+
+/// The same with these settings beside.
+fn rounds_of(
+    settings: &[(&str, &str)],
     scheme: &str,
     [rate, buffer, rtt]: Path,
     senders: u32,
@@ -20,7 +25,7 @@ fn rounds(
 ) -> (f64, u64) {
     let mut document = Document::parse("my-cluster.toml", CLUSTER).expect("TOML");
     let (scheme, auto) = if scheme == "auto" { ("credit", "true") } else { (scheme, "false") };
-    for (key, value) in [
+    let given = [
         ("scheme", scheme),
         ("pac.auto", auto),
         ("rounds", "12"),
@@ -32,11 +37,11 @@ fn rounds(
         ("workload.volume", volume),
         ("workload.connections", connections),
         ("workload.direction", direction),
-        ("tcp.rto_min", rto_min),
         // As Linux counts.
         ("tcp.timestamp_clock", "1ms"),
         ("tcp.rto_granularity", "1ms"),
-    ] {
+    ];
+    for (key, value) in given.iter().chain(settings) {
         let change = Assignment::parse("--set", &format!("{key}={value}"));
         change.and_then(|change| document.set(&change)).expect(key);
     }
@@ -128,4 +133,24 @@ fn under_pac_where_timers_are_short_windows_leave_room_for_all() {
 fn under_pac_new_connections_are_charged_no_more_than_they_are_shown() {
     // Ten segments were charged for windows of four: 1.10.
     assert!(worth("pac", ["1gbit", "96KB", "500us"], 16, ["64KB", "fresh", "pull"]) > 1.25);
+}
+
+#[test]
+fn servers_that_think_are_asked_at_the_links_pace_although_not_all_answers_would_fit() {
+    // What came while they thought was taken for a queue that the port cannot hold, and the budget bound the requests: 320 and 139 Mb/s.
+    let think = [("workload.start_jitter", "10ms")];
+    for (scheme, least) in [("credit", 400.0), ("auto", 330.0)] {
+        let (goodput, timeouts) =
+            rounds_of(&think, scheme, ["1gbit", "256KB", "100us"], 150, ["5KB", "persistent", "pull"]);
+        assert!(goodput > least && timeouts == 0, "{scheme}: {goodput} Mb/s, {timeouts} timeouts");
+    }
+}
+
+#[test]
+fn senders_that_marks_slow_down_leave_their_shares_to_others() {
+    // Shares of a budget for sixteen were charged to senders whose windows were a few segments: 6107 Mb/s.
+    let marks = [("tcp.cc", "dctcp"), ("switch.discipline", r#"{ kind = "ecn", mark_above = "66p" }"#)];
+    let (goodput, timeouts) =
+        rounds_of(&marks, "credit", ["10gbit", "1MB", "100us"], 150, ["200KB", "persistent", "pull"]);
+    assert!(goodput > 8_500.0 && timeouts == 0, "{goodput} Mb/s, {timeouts} timeouts");
 }
