@@ -37,6 +37,38 @@ pub struct Encryption {
     pub ipsec: bool,
 }
 
+impl Encryption {
+    /// What an interface claims and, if it is a bond, one of its members does: on Linux 6.12 a bond whose members take turns claims IPsec
+    /// although none of them can.
+    fn borne_out_by(self, members: &[Self]) -> Self {
+        let by = |is: fn(&Self) -> bool| members.is_empty() || members.iter().any(is);
+        Self { tls: self.tls && by(|device| device.tls), ipsec: self.ipsec && by(|device| device.ipsec) }
+    }
+
+    /// Of the interface of that name.
+    fn of(name: &str) -> io::Result<Self> {
+        let active = match features::active(name) {
+            // A driver without ethtool has no such features either.
+            Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => Vec::new(),
+            active => active?,
+        };
+        let is_on = |feature: &str| active.iter().any(|name| name == feature);
+        let claimed = Self { tls: is_on("tls-hw-tx-offload"), ipsec: is_on("esp-hw-offload") };
+        if claimed == Self::default() {
+            return Ok(claimed);
+        }
+        // Of this network namespace, which `/sys` need not be.
+        let bond = fs::read_to_string(format!("/proc/thread-self/net/bonding/{name}")).unwrap_or_default();
+        let members = members(&bond).map(Self::of).collect::<Result<Vec<_>, _>>()?;
+        Ok(claimed.borne_out_by(&members))
+    }
+}
+
+/// Names of a bond's members, by what `/proc/net/bonding` shows of it.
+fn members(bond: &str) -> impl Iterator<Item = &str> {
+    bond.lines().filter_map(|line| line.strip_prefix("Slave Interface: "))
+}
+
 impl Device {
     /// Looks an interface up by name.
     ///
@@ -82,14 +114,7 @@ impl Device {
     /// # Errors
     /// [`Error::NoSuchDevice`] when the interface has gone.
     pub fn encryption(&self) -> Result<Encryption, Error> {
-        let active = match features::active(&self.name) {
-            Ok(active) => active,
-            // A driver without ethtool has no such features either.
-            Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => Vec::new(),
-            Err(_) => return Err(Error::NoSuchDevice(self.name.clone())),
-        };
-        let is_on = |feature: &str| active.iter().any(|name| name == feature);
-        Ok(Encryption { tls: is_on("tls-hw-tx-offload"), ipsec: is_on("esp-hw-offload") })
+        Encryption::of(&self.name).map_err(|_| Error::NoSuchDevice(self.name.clone()))
     }
 
     /// Whether the interface is still in this network namespace, under whatever name.
@@ -159,6 +184,23 @@ mod tests {
         let message = Device::find("a-name-longer-than-any-interface").unwrap_err().to_string();
         assert!(message.contains("there is no network interface"), "{message}");
         assert!(matches!(Device::find("lo"), Err(Error::Unfit { .. })));
+    }
+
+    #[test]
+    fn a_bond_encrypts_what_one_of_its_members_does() {
+        let shown = "Ethernet Channel Bonding Driver: v6.12\n\nBonding Mode: fault-tolerance (active-backup)\nPrimary Slave: None\n\
+                     Currently Active Slave: eth0\n\nSlave Interface: eth0\nMII Status: up\n\nSlave Interface: eth1\nMII Status: up\n";
+        assert!(members(shown).eq(["eth0", "eth1"]) && members("").next().is_none());
+
+        let nothing = Encryption::default();
+        let [tls, ipsec] = [Encryption { tls: true, ..nothing }, Encryption { ipsec: true, ..nothing }];
+        let both = Encryption { tls: true, ipsec: true };
+        assert_eq!(both.borne_out_by(&[]), both, "a card");
+        assert_eq!(both.borne_out_by(&[nothing, nothing]), nothing);
+        assert_eq!(both.borne_out_by(&[nothing, ipsec]), ipsec);
+        assert_eq!(ipsec.borne_out_by(&[both, tls]), ipsec, "what it does not claim, its members do not do for it");
+        assert_eq!(Encryption::of("lo").unwrap(), nothing);
+        assert!(Encryption::of("no-such-dev0").is_err());
     }
 
     #[test]
