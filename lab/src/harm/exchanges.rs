@@ -7,6 +7,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use rand::{RngExt, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+
 use super::row::{Bench, RowError, io_error};
 use super::streams::Pair;
 
@@ -17,8 +20,10 @@ pub(crate) struct Shape {
     pub(crate) request: usize,
     /// Octets of a response.
     pub(crate) response: usize,
-    /// How long the server takes to answer.
+    /// How long the server takes to answer, or at most.
     pub(crate) think: Duration,
+    /// Whether it takes any time up to that.
+    pub(crate) at_random: bool,
 }
 
 /// Exchanges that go on for as long as this lives.
@@ -32,14 +37,14 @@ impl Exchanges {
     /// Starts them on all connections.
     pub(crate) fn start(pairs: Vec<Pair>, shape: Shape) -> Result<Self, RowError> {
         let mut all = Self { received: Arc::default(), streams: Vec::new(), threads: Vec::new() };
-        for Pair { receiver, sender } in pairs {
+        for (seed, Pair { receiver, sender }) in (0..).zip(pairs) {
             for end in [&receiver, &sender] {
                 all.streams.push(end.try_clone().map_err(io_error("cloning a socket"))?);
             }
             let received = Arc::clone(&all.received);
             // Both loops end with an error when the connection is shut down.
             all.threads.push(std::thread::spawn(move || drop(ask(&receiver, shape, &received))));
-            all.threads.push(std::thread::spawn(move || drop(answer(&sender, shape))));
+            all.threads.push(std::thread::spawn(move || drop(answer(&sender, shape, seed))));
         }
         Ok(all)
     }
@@ -81,12 +86,13 @@ fn ask(mut stream: &TcpStream, shape: Shape, received: &AtomicU64) -> io::Result
     }
 }
 
-fn answer(mut stream: &TcpStream, shape: Shape) -> io::Result<()> {
+fn answer(mut stream: &TcpStream, shape: Shape, seed: u64) -> io::Result<()> {
     let (mut request, response) = (vec![0; shape.request], vec![0x5a; shape.response]);
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
     loop {
         stream.read_exact(&mut request)?;
         if !shape.think.is_zero() {
-            std::thread::sleep(shape.think);
+            std::thread::sleep(if shape.at_random { shape.think.mul_f64(random.random()) } else { shape.think });
         }
         stream.write_all(&response)?;
     }
