@@ -23,7 +23,7 @@ INLINE void close_flow(WITH_CORE struct flow *flow)
 	deactivate(CORE flow);
 	close_handshake(CORE flow);
 	/* What is counted stays: another packet may have raised it just now. */
-	lower_flags(flow, ~(FLOW_ACTIVE | FLOW_HALF_OPEN));
+	lower_flags(flow, ~(FLOW_ACTIVE | FLOW_HALF_OPEN | (SETTINGS->credit ? FLOW_AWAITED : 0)));
 }
 
 SUBPROGRAM int open_flow(WITH_CORE struct flow *flow, __u64 now)
@@ -271,7 +271,7 @@ INLINE void note_end(struct flow *flow, const struct segment *segment)
 		up = FLOW_PUSHED | (stopped_short(flow, segment->payload) ? FLOW_STOPPED : 0);
 		up |= is_cut(flow, segment->payload) ? FLOW_CUT : 0;
 	}
-	set_flags(flow, FLOW_PUSHED | FLOW_STOPPED | FLOW_CUT | FLOW_DRY | FLOW_AWAITED | FLOW_ONE_WAY, up);
+	set_flags(flow, FLOW_PUSHED | FLOW_STOPPED | FLOW_CUT | FLOW_DRY | FLOW_ONE_WAY, up);
 }
 
 HOT void receive(WITH_CORE struct flow *flow, const struct segment *segment, __u64 now)
@@ -285,6 +285,7 @@ HOT void receive(WITH_CORE struct flow *flow, const struct segment *segment, __u
 	/* Eq. 2 goes by the part of frames that are marked, of those that can be. */
 	if (any_flag(flow, FLOW_ECN))
 		add64(&GATE->interval_frames, segment->frames);
+	await_no_more(CORE flow);
 	pause = since(now, get64(&flow->last_active));
 	set64(&flow->last_active, now);
 	look_through(CORE flow, pause, now);
@@ -327,6 +328,8 @@ HOT void receive(WITH_CORE struct flow *flow, const struct segment *segment, __u
 		note_flight(flow, end);
 		sample_answer(CORE flow, segment->payload, now);
 		note_end(flow, segment);
+		if (!SETTINGS->credit)
+			lower_flags(flow, FLOW_AWAITED);
 		if (segment->flags & FIN) {
 			raise_flags(flow, FLOW_PEER_DONE);
 			end_response(CORE flow);

@@ -119,13 +119,13 @@ INLINE bool admits(WITH_CORE __u64 trigger, __u64 holds, __u64 beside)
 	return room_needed(CORE trigger, holds, beside) <= room;
 }
 
-/* What a segment of that class may set in motion beside the budget: what a long path holds, or where servers are asked, what the link could
- * carry meanwhile. */
+/* What a segment of that class may set in motion beside the budget: what a long path holds, or what the link could carry while servers that are
+ * asked think. */
 INLINE __u64 beside(WITH_CORE __u32 class, const struct view *view)
 {
 	__u64 path = pipe(CORE view->booked, view->few);
 
-	return class == CLASS_REQUEST ? max_u64(path, view->idle) : path;
+	return class == CLASS_REQUEST || class == CLASS_ACK ? max_u64(path, view->idle) : path;
 }
 
 /* What least grants of as many flows as were active at once of late are together, wire bytes. */
@@ -191,6 +191,23 @@ INLINE void deactivate(WITH_CORE struct flow *flow)
 		add64(&GATE->active, -1);
 		count_offer(CORE flow, 0);
 	}
+}
+
+/* The flow was asked: its server may think. Counted as activity is. */
+INLINE void await(WITH_CORE struct flow *flow)
+{
+	if (any_flag(flow, FLOW_AWAITED))
+		return;
+	add64(&GATE->asked, 1);
+	if (__sync_fetch_and_or(&flow->flags, FLOW_AWAITED) & FLOW_AWAITED)
+		add64(&GATE->asked, -1);
+}
+
+/* It answers, or owes nothing any more. */
+INLINE void await_no_more(WITH_CORE struct flow *flow)
+{
+	if (SETTINGS->credit && withdraw(flow, FLOW_AWAITED))
+		add64(&GATE->asked, -1);
 }
 
 /* Enters a debt in the books of its path. The shortest paths have none: theirs is what is left. */
@@ -306,6 +323,7 @@ SUBPROGRAM int forgive_all(WITH_CORE struct flow *flow)
 INLINE void void_debt(WITH_CORE struct flow *flow)
 {
 	set32(&flow->unpaid, 0);
+	await_no_more(CORE flow);
 	if (get32(&flow->owed) > 0)
 		forgive_all(CORE flow);
 }

@@ -184,7 +184,7 @@ INLINE void note_pace(WITH_CORE const struct flow *flow, const struct outgoing *
 {
 	__u64 before, after;
 
-	if (trigger->wire == 0 || (view->pipe == 0 && view->idle == 0))
+	if (trigger->wire == 0 || (view->pipe == 0 && (view->idle == 0 || out->class != CLASS_REQUEST)))
 		return;
 	before = ahead_of_link(CORE now);
 	after = before + likely_burst(CORE flow, out, trigger, view);

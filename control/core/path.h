@@ -202,8 +202,9 @@ struct view {
 	__u64 pipe;
 	/* What its debt is booked with, wire bytes. */
 	__u64 booked;
-	/* What the link could carry beside while servers that are asked make it wait, wire bytes; 0 in the middle of a response, and where that is
-	 * little, or neither all responses would fit then nor one of them is an answer that may come by itself. */
+	/* What the link could carry beside while servers that are asked make it wait, wire bytes; in the middle of a response no more than half of
+	 * what others are asked for; 0 where that is little, or neither all responses would fit then nor one of them is an answer that may come by
+	 * itself. */
 	__u32 idle;
 	/* What keeps each flow of late moving fits the budget. */
 	bool few;
@@ -225,10 +226,14 @@ SUBPROGRAM int look(WITH_CORE const struct flow *flow, struct view *view)
 	view->booked = booked_with(CORE flow, frames, view->holds);
 	view->together = false;
 	view->idle = 0;
-	if (!SETTINGS->credit || get64(&flow->size) > 0)
+	if (!SETTINGS->credit)
 		return 0;
 	idle = SETTINGS->long_paths ? frames * get64(&GATE->think) >> 20 : 0;
-	view->together = all_come_together(CORE flow, max_u64(view->pipe, idle));
+	/* Of those that were asked, half may answer before what may come now has left the queue. */
+	if (get64(&flow->size) > 0)
+		idle = min_u64(idle, get64(&GATE->asked) * flow_wire(flow, LEAST_SEGMENTS * get32(&flow->mss))) / 2;
+	else
+		view->together = all_come_together(CORE flow, max_u64(view->pipe, idle));
 	view->idle = idle > LEAST_LONG_PATH && (view->together || may_be_asked_beyond(CORE flow)) ? min_u64(idle, ~0u) : 0;
 	return 0;
 }

@@ -109,7 +109,7 @@ enum hold_what {
 #define FLOW_DRY (1u << 19)
 /* A bare copy of an ACK is held: the sender waits for the grant that will come with it. */
 #define FLOW_COPIED (1u << 20)
-/* Something that triggers data has left since new data last came. */
+/* Something that triggers data has left since new data last came. Under exact credit a request, and the flow is counted (asked below). */
 #define FLOW_AWAITED (1u << 21)
 /* Both ends have agreed on ECN (RFC 3168 section 6.1.1): its marks count. Accurate ECN (RFC 9768) if FLOW_ECN_OFFERED is not set. */
 #define FLOW_ECN (1u << 22)
@@ -223,6 +223,8 @@ struct gate {
 	__u64 voided;
 	/* Connections whose handshake is under way. */
 	__u64 half_open;
+	/* Flows that were asked, owe, and have not begun to answer; under exact credit alone. */
+	__u64 asked;
 	/* Most flows that were active at once of late: what turns are reckoned with (credit.h). */
 	__u64 peak_active;
 	/* Payload of the largest response of the last seconds, fading; 0 when none is known. */

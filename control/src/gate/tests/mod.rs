@@ -176,6 +176,12 @@ impl Host {
         assert_eq!(by_path, self.shim.gate().owed_beyond.get(), "Σ gate.owed_by_path = gate.owed_beyond");
         let offered: u64 = self.shim.state.flows.iter().map(|flow| u64::from(flow.offered.get())).sum();
         assert_eq!(offered, self.shim.gate().offered.get(), "Σ flow.offered = gate.offered");
+        let awaited = self.shim.state.flows.iter().filter(|flow| flow.flags.any(state::flag::AWAITED)).count();
+        let asked = self.shim.gate().asked.get();
+        assert!(
+            !self.shim.rules.grants() || asked == awaited as u64,
+            "{awaited} flows are awaited, gate.asked = {asked}"
+        );
         let held: u64 = self.shim.state.flows.iter().map(|flow| u64::from(flow.held.get())).sum();
         assert_eq!(held, self.shim.gate().held.get(), "Σ flow.held = gate.held");
         assert_eq!(held, self.shim.held() as u64, "the scheduler holds what the gate counts");

@@ -145,3 +145,47 @@ fn where_all_responses_fit_a_request_among_many_brings_its_own_and_costs_no_more
     assert_eq!(granted(12, Span::millis(1)), (4, 345), "what takes half a millisecond comes before the timer");
     assert_eq!(granted(12, Span::micros(500)).0, 2, "some of it would come after the timer");
 }
+
+#[test]
+fn in_the_middle_of_a_response_nobody_waits_for_servers_that_think() {
+    // Segments that are granted for the rest of an answer, while so many servers were asked before, and one after it, whether they think or have begun.
+    let granted = |others: u32, idle: Span, answer: bool| {
+        let mut host = thinkers(80, idle);
+        ask(&mut host, 0);
+        host.receive(0, data(1, 2 * MSS));
+        for flow in 1..=others {
+            ask(&mut host, flow);
+        }
+        (0..9).for_each(|_| host.wait(Span::micros(100)));
+        if answer {
+            // They owe as much as before: what they still have stands in the queue.
+            (1..=others).for_each(|flow| host.receive(flow, data(1, 1)));
+        }
+        host.check_ledger();
+        host.send(0, Segment { window: u16::MAX, ..pure_ack(1 + 2 * MSS) });
+        host.told(0) / MSS
+    };
+    assert_eq!(granted(10, Span::millis(1), true), 4, "there is room in the budget");
+    assert_eq!(granted(22, Span::ZERO, false), 0, "what is asked for fills it");
+    assert_eq!(granted(22, Span::millis(1), false), 4, "servers think: half of that may be beside it");
+    assert_eq!(granted(22, Span::millis(1), true), 0, "all have begun to answer");
+}
+
+#[test]
+fn who_is_awaited_is_counted_until_it_answers_or_owes_nothing() {
+    let mut host = thinkers(4, Span::ZERO);
+    let asked = |host: &Host| {
+        host.check_ledger();
+        host.shim.gate().asked.get()
+    };
+    for flow in [0, 1, 2, 2] {
+        ask(&mut host, flow);
+    }
+    assert_eq!(asked(&host), 3, "asked twice counts once");
+    host.receive(0, data(1, MSS));
+    assert_eq!(asked(&host), 2, "one answers");
+    host.receive(1, Segment { flags: Flags::RST | Flags::ACK, ..blank() });
+    assert_eq!(asked(&host), 1, "one has ended");
+    host.wait(Span::secs(1));
+    assert_eq!(asked(&host), 0, "one is silent");
+}
