@@ -454,7 +454,7 @@ INLINE void price(WITH_CORE const struct flow *flow, const struct outgoing *out,
 INLINE bool repairs_on(WITH_CORE const struct flow *flow, const struct outgoing *out, const struct view *view)
 {
 	return ahead_of(out->ack, get32(&flow->released_ack)) > 0 && (view->pipe > 0 || concurrent(CORE_ALONE)) &&
-	       room_for(CORE view) > flow_wire(flow, LEAST_SEGMENTS * get32(&flow->mss));
+	       room_for(CORE view) > least_grant(flow);
 }
 
 INLINE void credit_trigger(WITH_CORE const struct flow *flow, const struct outgoing *out, const struct view *view,

@@ -157,6 +157,12 @@ INLINE __u64 flow_wire(const struct flow *flow, __u64 payload)
 	return payload + (payload * get32(&flow->header_part) >> 30);
 }
 
+/* What the least that is granted among many brings, wire bytes. */
+INLINE __u64 least_grant(const struct flow *flow)
+{
+	return flow_wire(flow, LEAST_SEGMENTS * get32(&flow->mss));
+}
+
 /* What our TCP has acknowledged, and how far the sender may go: neither moves back. */
 INLINE void move_on(struct flow *flow, __u32 ack, __u32 edge)
 {

@@ -76,9 +76,7 @@ INLINE void limit_mss(struct flow *flow, const struct segment *segment)
 
 INLINE void start_handshake(WITH_CORE struct flow *flow)
 {
-	add64(&GATE->half_open, 1);
-	if (__sync_fetch_and_or(&flow->flags, FLOW_HALF_OPEN) & FLOW_HALF_OPEN)
-		add64(&GATE->half_open, -1);
+	enlist(flow, FLOW_HALF_OPEN, &GATE->half_open);
 }
 
 /*

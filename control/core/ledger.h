@@ -131,7 +131,7 @@ INLINE __u64 beside(WITH_CORE __u32 class, const struct view *view)
 /* What least grants of as many flows as were active at once of late are together, wire bytes. */
 INLINE __u64 least_grants(WITH_CORE const struct flow *flow)
 {
-	return get64(&GATE->peak_active) * flow_wire(flow, LEAST_SEGMENTS * get32(&flow->mss));
+	return get64(&GATE->peak_active) * least_grant(flow);
 }
 
 /* The receive window that our TCP offers the flow's sender, bytes. Much where the scale is not known. */
@@ -161,17 +161,25 @@ INLINE void note_offer(WITH_CORE struct flow *flow)
 		count_offer(CORE flow, 0);
 }
 
-/* The flow takes part in the division of the budget from now on; says whether that is new. It is counted first: whoever takes it out
- * again finds it in the count. */
-INLINE bool activate(WITH_CORE struct flow *flow)
+/* Raises a flag and counts who has it; says whether it was this call that did. It is counted first: whoever lowers it again finds it in the
+ * count. */
+INLINE bool enlist(struct flow *flow, __u32 bit, __u64 *count)
 {
-	if (any_flag(flow, FLOW_ACTIVE))
+	if (any_flag(flow, bit))
 		return false;
-	add64(&GATE->active, 1);
-	if (__sync_fetch_and_or(&flow->flags, FLOW_ACTIVE) & FLOW_ACTIVE) {
-		add64(&GATE->active, -1);
+	add64(count, 1);
+	if (__sync_fetch_and_or(&flow->flags, bit) & bit) {
+		add64(count, -1);
 		return false;
 	}
+	return true;
+}
+
+/* The flow takes part in the division of the budget from now on; says whether that is new. */
+INLINE bool activate(WITH_CORE struct flow *flow)
+{
+	if (!enlist(flow, FLOW_ACTIVE, &GATE->active))
+		return false;
 	note_offer(CORE flow);
 	if (get64(&GATE->peak_active) < get64(&GATE->active))
 		set64(&GATE->peak_active, get64(&GATE->active));
@@ -193,17 +201,7 @@ INLINE void deactivate(WITH_CORE struct flow *flow)
 	}
 }
 
-/* The flow was asked: its server may think. Counted as activity is. */
-INLINE void await(WITH_CORE struct flow *flow)
-{
-	if (any_flag(flow, FLOW_AWAITED))
-		return;
-	add64(&GATE->asked, 1);
-	if (__sync_fetch_and_or(&flow->flags, FLOW_AWAITED) & FLOW_AWAITED)
-		add64(&GATE->asked, -1);
-}
-
-/* It answers, or owes nothing any more. */
+/* Who was asked answers, or owes nothing any more. */
 INLINE void await_no_more(WITH_CORE struct flow *flow)
 {
 	if (SETTINGS->credit && withdraw(flow, FLOW_AWAITED))

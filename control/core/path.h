@@ -229,11 +229,11 @@ SUBPROGRAM int look(WITH_CORE const struct flow *flow, struct view *view)
 	if (!SETTINGS->credit)
 		return 0;
 	idle = SETTINGS->long_paths ? frames * get64(&GATE->think) >> 20 : 0;
-	/* Of those that were asked, half may answer before what may come now has left the queue. */
-	if (get64(&flow->size) > 0)
-		idle = min_u64(idle, get64(&GATE->asked) * flow_wire(flow, LEAST_SEGMENTS * get32(&flow->mss))) / 2;
-	else
+	if (get64(&flow->size) == 0)
 		view->together = all_come_together(CORE flow, max_u64(view->pipe, idle));
+	else if (idle > LEAST_LONG_PATH)
+		/* Of those that were asked, half may answer before what may come now has left the queue. */
+		idle = min_u64(idle, get64(&GATE->asked) * least_grant(flow)) / 2;
 	view->idle = idle > LEAST_LONG_PATH && (view->together || may_be_asked_beyond(CORE flow)) ? min_u64(idle, ~0u) : 0;
 	return 0;
 }

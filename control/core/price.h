@@ -71,7 +71,7 @@ SUBPROGRAM int charge(WITH_CORE struct flow *flow, const struct outgoing *out, c
 		lower_flags(flow, FLOW_FORGIVEN);
 		set64(&flow->last_active, now);
 		if (SETTINGS->credit && out->class == CLASS_REQUEST)
-			await(CORE flow);
+			enlist(flow, FLOW_AWAITED, &GATE->asked);
 		raise_flags(flow, (SETTINGS->credit ? 0 : FLOW_AWAITED) | (out->class == CLASS_REQUEST ? FLOW_ASKED : 0));
 	}
 	if (trigger->moves_edge) {

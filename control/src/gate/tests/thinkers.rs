@@ -148,27 +148,26 @@ fn where_all_responses_fit_a_request_among_many_brings_its_own_and_costs_no_more
 
 #[test]
 fn in_the_middle_of_a_response_nobody_waits_for_servers_that_think() {
-    // Segments that are granted for the rest of an answer, while so many servers were asked before, and one after it, whether they think or have begun.
-    let granted = |others: u32, idle: Span, answer: bool| {
+    // Segments that are granted for the rest of an answer, while so many other servers were asked, of which so many have begun to answer.
+    let granted = |others: u32, idle: Span, begun: u32| {
         let mut host = thinkers(80, idle);
         ask(&mut host, 0);
-        host.receive(0, data(1, 2 * MSS));
+        host.receive(0, Segment { frames: 2, ..data(1, 2 * MSS) });
         for flow in 1..=others {
             ask(&mut host, flow);
         }
         (0..9).for_each(|_| host.wait(Span::micros(100)));
-        if answer {
-            // They owe as much as before: what they still have stands in the queue.
-            (1..=others).for_each(|flow| host.receive(flow, data(1, 1)));
-        }
+        // They owe nearly as much as before: what they still have stands in the queue.
+        (1..=begun).for_each(|flow| host.receive(flow, data(1, 1)));
         host.check_ledger();
         host.send(0, Segment { window: u16::MAX, ..pure_ack(1 + 2 * MSS) });
         host.told(0) / MSS
     };
-    assert_eq!(granted(10, Span::millis(1), true), 4, "there is room in the budget");
-    assert_eq!(granted(22, Span::ZERO, false), 0, "what is asked for fills it");
-    assert_eq!(granted(22, Span::millis(1), false), 4, "servers think: half of that may be beside it");
-    assert_eq!(granted(22, Span::millis(1), true), 0, "all have begun to answer");
+    assert_eq!(granted(10, Span::millis(1), 10), 2, "there is room in the budget");
+    assert_eq!(granted(22, Span::ZERO, 0), 0, "what is asked for fills it");
+    assert_eq!(granted(22, Span::millis(1), 0), 2, "servers think: half of 66 KB may be beside it");
+    assert_eq!(granted(22, Span::millis(1), 8), 0, "half of what 14 were asked for is too little to count");
+    assert_eq!(granted(22, Span::millis(1), 22), 0, "all have begun to answer");
 }
 
 #[test]
