@@ -441,7 +441,7 @@ INLINE void price(WITH_CORE const struct flow *flow, const struct outgoing *out,
 		}
 		credit = max_u64(much, min_u64(credit, flow_wire(flow, most)));
 	}
-	if (view->pipe > 0 && has_no_room(flow, ahead_of(to, received)))
+	if (has_no_room(CORE flow, ahead_of(to, received)))
 		credit = 0;
 	trigger->wire = saturating_sub(credit, get32(&flow->owed));
 	trigger->increment = 0;

@@ -278,6 +278,7 @@ HOT void receive(WITH_CORE struct flow *flow, const struct segment *segment, __u
 	__u64 pause;
 
 	pay(CORE flow, segment);
+	note_pause(CORE wire, now);
 	set64(&GATE->last_data, now);
 	add64(&GATE->bytes, wire);
 	/* Eq. 2 goes by the part of frames that are marked, of those that can be. */
@@ -292,7 +293,7 @@ HOT void receive(WITH_CORE struct flow *flow, const struct segment *segment, __u
 	set32(&flow->run, get32(&flow->run) + segment->payload);
 	if (any_flag(flow, FLOW_ASKED)) {
 		lower_flags(flow, FLOW_ASKED);
-		set64(&GATE->response_delay, smooth(get64(&GATE->response_delay), min_u64(pause, LONGEST_RTT)));
+		note_delay(CORE min_u64(pause, LONGEST_RTT));
 		if (SETTINGS->credit)
 			note_idle(CORE flow, min_u64(pause, LONGEST_RTT), now);
 		else
@@ -343,8 +344,7 @@ HOT void receive(WITH_CORE struct flow *flow, const struct segment *segment, __u
 			owe(CORE flow, flow_wire(flow, remaining(flow, end)), view.booked);
 		}
 		/* What is left of its window waits with the flow for its next grant. */
-		if (governs(CORE flow) && has_no_room(flow, remaining(flow, end)) && pipe_of(CORE flow) > 0 &&
-		    !any_flag(flow, FLOW_RECOVERING))
+		if (governs(CORE flow) && has_no_room(CORE flow, remaining(flow, end)) && !any_flag(flow, FLOW_RECOVERING))
 			void_debt(CORE flow);
 	} else {
 		if (any_flag(flow, FLOW_RECOVERING) && was_lost(CORE flow, segment, now))

@@ -126,11 +126,17 @@ INLINE __u64 pipe_of(WITH_CORE const struct flow *flow)
 	return pipe(CORE path_holds(CORE flow, frames_rate(CORE rate)), are_few(CORE rate));
 }
 
-/* Whether the window of a sender in the middle of a response has no room for a whole segment. Over a long path it sends nothing then. Over
- * short ones, where a debt soon expires, what is left counts as in flight all the same: the ends of responses do fit. */
-INLINE bool has_no_room(const struct flow *flow, __u32 window)
+/* Whether the window of a sender in the middle of a response has no room for a whole segment: it sends nothing then, and waits for its next
+ * grant (RFC 9293 section 3.8.6.2.1). Over short paths only if more than that is expected to follow, for the ends of responses do fit; and what
+ * only rounds windows up counts there as in flight all the same: what nobody accounts has that room. */
+INLINE bool has_no_room(WITH_CORE const struct flow *flow, __u32 window)
 {
-	return window < get32(&flow->mss) && get64(&flow->size) > 0;
+	__u32 mss = get32(&flow->mss);
+	__u64 size = get64(&flow->size);
+
+	if (window >= mss || size == 0)
+		return false;
+	return (window >= mss / 4 && size + window < expected(CORE flow)) || pipe_of(CORE flow) > 0;
 }
 
 /* What the shortest path holds, wire bytes, by the least that a handshake has taken of late: a flow's own least round trip, less what may have

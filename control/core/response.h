@@ -50,6 +50,17 @@ INLINE void end_response(WITH_CORE struct flow *flow)
 	set64(&flow->last_bandwidth, 0);
 }
 
+/* What responses take to begin is known from the slower ones: it rises with each that takes longer, as smoothed round-trip times do, and falls
+ * by this part of what others take less. The first answers of a round are those of the fastest servers. */
+#define DELAY_FALL 64
+
+INLINE void note_delay(WITH_CORE __u64 delay)
+{
+	__u64 known = get64(&GATE->response_delay);
+
+	set64(&GATE->response_delay, delay >= known ? smooth(known, delay) : known - (known - delay) / DELAY_FALL);
+}
+
 /* An answer moves what is known of servers that think by this part. */
 #define THINK_GAIN 16
 /* What one answer tells is no more than twice what is known and so much, ns: a few peers that are asked long before they have anything to say
@@ -58,16 +69,29 @@ INLINE void end_response(WITH_CORE struct flow *flow)
 /* How long after a loss nothing is asked for because the link is idle, ns. */
 #define CAUTION 1000000000ull
 
+/* Data that comes so long after what came before, ns, and after what it takes itself, has found the queue empty: hosts make others wait for less. */
+#define GAP 100000ull
+
+/* So many wire bytes of data have arrived: if the link was idle until then, nothing that came before stands before what comes now. */
+INLINE void note_pause(WITH_CORE __u32 wire, __u64 now)
+{
+	__u64 pause = min_u64(since(now, get64(&GATE->last_data)), 1ull << 32);
+
+	if (SETTINGS->credit && pause > GAP && (pause - GAP) * path_rate(CORE_ALONE) >> 20 > wire)
+		set32(&GATE->arrived_idle, arrived(CORE_ALONE));
+}
+
 /*
  * A server has answered after `pause`: as long as nothing else arrived meanwhile the link was idle, for the path is long, or the server thinks.
- * It has thought, too, for as long as the rest took beyond a given buffer: no more can have stood in the queue before its answer. What a budget
- * that was found leaves of the buffer nobody knows. So much more may be asked for at a time, at the link's pace: where all think for as long,
+ * It has thought, too, while came what cannot have stood in the queue before its answer: what came before the link was last idle, or is more than
+ * a given buffer. What a budget that was found leaves of the buffer nobody knows. So much more may be asked for at a time, at the link's pace: where all think for as long,
  * their answers keep it.
  */
 INLINE void note_idle(WITH_CORE const struct flow *flow, __u64 pause, __u64 now)
 {
 	__u64 came = (__u32)((__u32)arrived(CORE_ALONE) - get32(&flow->arrived_before)), rate = path_rate(CORE_ALONE);
-	__u64 known = get64(&GATE->think), queued = SETTINGS->search ? came : min_u64(came, port_holds(CORE_ALONE));
+	__u64 known = get64(&GATE->think), busy = (__u32)((__u32)arrived(CORE_ALONE) - get32(&GATE->arrived_idle));
+	__u64 queued = min_u64(came, SETTINGS->search ? busy : min_u64(busy, port_holds(CORE_ALONE)));
 	__u64 sample = rate > 0 ? saturating_sub(pause, (queued << 20) / rate) : 0;
 
 	sample = min_u64(sample, 2 * known + LONGEST_NEWS);

@@ -280,8 +280,8 @@ struct gate {
 	__u64 unanswered;
 	/* When peak_active was last let fall, and the link's rate judged, ns. */
 	__u64 looked_back;
-	/* The same without what may have stood before that data in the queue: how long servers think, ns. Under exact credit without what
-	 * has arrived meanwhile, as far as the port holds it. */
+	/* The same without what may have stood before that data in the queue: how long servers think, ns. Under exact credit without what has
+	 * arrived meanwhile, as far as the port holds it, and since the link was last idle. */
 	__u64 think;
 	/* When a connection was last opened from outside, ns. */
 	__u64 last_syn;
@@ -332,6 +332,8 @@ struct gate {
 	__u64 heartbeat;
 	/* Least RTT of the handshakes of late, less what may have queued meanwhile, ns; 0 when none is known. */
 	__u32 least_handshake;
+	/* What had arrived (flow.h) when data last came over a link that had been idle. */
+	__u32 arrived_idle;
 	/* That of the present ten seconds, ns. */
 	__u32 next_handshake;
 	/* When these began: the low 32 bits of ns / 1024. */

@@ -76,6 +76,64 @@ fn idle_is_the_link_while_a_server_is_asked_and_nothing_else_arrives() {
 }
 
 #[test]
+fn what_came_before_the_link_was_idle_does_not_stand_before_an_answer() {
+    let after = |pause: Span| {
+        let mut host = thinkers(2, Span::micros(1_500));
+        host.shim.state.gate.cap.set(24_000);
+        ask(&mut host, 0);
+        host.receive(1, Segment { frames: 20, ..data(1, 20 * MSS) });
+        host.now += Span::millis(2);
+        host.receive(1, Segment { frames: 20, ..data(1 + 20 * MSS, 20 * MSS) });
+        host.now += pause;
+        host.receive(0, data(1, MSS));
+        16 * host.shim.gate().think.get() - 15 * 1_500_000 - pause.0
+    };
+    let (at_once, later) = (after(Span::micros(50)), after(Span::micros(150)));
+    assert!((1_700_000..1_800_000).contains(&at_once), "the second 30 KB took a quarter of a millisecond: {at_once}");
+    assert!((1_900_000..2_000_000).contains(&later), "2 ms and the pause, but for one frame: {later}");
+}
+
+/// Of rounds of ten, nine servers answer after a millisecond, and the tenth after seven.
+#[test]
+fn who_thinks_for_longer_than_most_owes_until_it_answers() {
+    let mut host = thinkers(10, Span::ZERO);
+    for round in 0..15 {
+        let seq = 1 + round * RESPONSE;
+        (0..10).for_each(|flow| {
+            host.send(flow, Segment { window: u16::MAX, ..request(seq) });
+        });
+        host.now += Span::millis(1);
+        let answer = Segment { frames: 4, flags: Flags::ACK | Flags::PSH, ..data(seq, RESPONSE) };
+        (0..9).for_each(|flow| host.receive(flow, answer));
+        host.wait(Span::millis(6));
+        let (rules, gate, slow) = (&host.shim.rules, host.shim.gate(), &host.shim.state.flows[9]);
+        let silent = decision::void_if_silent(rules, gate, slow, host.now);
+        assert!(round < 12 || !silent, "in round {round}");
+        host.receive(9, answer);
+        host.check_ledger();
+    }
+}
+
+#[test]
+fn what_is_left_of_a_window_and_is_no_whole_segment_is_in_flight_only_if_no_more_is_expected() {
+    let owes = |response: u32, kept: u32| {
+        let mut host = thinkers(40, Span::ZERO);
+        let flow = &host.shim.state.flows[0];
+        flow.last_response.set(response);
+        host.shim.state.gate.active.set(40);
+        flow.edge.set(1 + kept);
+        ask(&mut host, 0);
+        host.receive(0, Segment { frames: 2, ..data(1, 2 * MSS) });
+        host.check_ledger();
+        host.owed(0)
+    };
+    let left = 2 * MSS + 600;
+    assert_eq!(owes(5_000, left), 0, "the sender waits for room for a whole segment");
+    assert!(owes(left, left) >= 600, "the last bytes may come");
+    assert!(owes(5_000, 2 * MSS + 128) > 0, "what rounds the window up is room for what nobody accounts");
+}
+
+#[test]
 fn where_not_all_answers_fit_those_that_are_no_more_than_the_budget_keep_the_pace_too() {
     let left = |change: &dyn Fn(&Host)| {
         let mut host = thinkers(80, Span::millis(1));
