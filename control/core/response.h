@@ -50,15 +50,17 @@ INLINE void end_response(WITH_CORE struct flow *flow)
 	set64(&flow->last_bandwidth, 0);
 }
 
-/* What responses take to begin is known from the slower ones: it rises with each that takes longer, as smoothed round-trip times do, and falls
- * by this part of what others take less. The first answers of a round are those of the fastest servers. */
+/* What responses take to begin. Under exact credit it is known from the slower ones: it rises with each that takes longer, as smoothed round-trip
+ * times do, and falls by this part of what others take less, for the first answers of a round are those of the fastest servers. PAC's prices are
+ * as often too much: what is never sent must not bind the budget for long. */
 #define DELAY_FALL 64
 
 INLINE void note_delay(WITH_CORE __u64 delay)
 {
 	__u64 known = get64(&GATE->response_delay);
+	bool falls = SETTINGS->credit && delay < known;
 
-	set64(&GATE->response_delay, delay >= known ? smooth(known, delay) : known - (known - delay) / DELAY_FALL);
+	set64(&GATE->response_delay, falls ? known - (known - delay) / DELAY_FALL : smooth(known, delay));
 }
 
 /* An answer moves what is known of servers that think by this part. */
