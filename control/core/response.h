@@ -71,7 +71,8 @@ INLINE void note_delay(WITH_CORE __u64 delay)
 /* How long after a loss nothing is asked for because the link is idle, ns. */
 #define CAUTION 1000000000ull
 
-/* Data that comes so long after what came before, ns, and after what it takes itself, has found the queue empty: hosts make others wait for less. */
+/* Data that comes so much later, ns, than the link needs for it has found the queue empty. So it seems, too, where a host was away for as long:
+ * what one answer may tell is bounded. */
 #define GAP 100000ull
 
 /* So many wire bytes of data have arrived: if the link was idle until then, nothing that came before stands before what comes now. */
@@ -86,8 +87,8 @@ INLINE void note_pause(WITH_CORE __u32 wire, __u64 now)
 /*
  * A server has answered after `pause`: as long as nothing else arrived meanwhile the link was idle, for the path is long, or the server thinks.
  * It has thought, too, while came what cannot have stood in the queue before its answer: what came before the link was last idle, or is more than
- * a given buffer. What a budget that was found leaves of the buffer nobody knows. So much more may be asked for at a time, at the link's pace: where all think for as long,
- * their answers keep it.
+ * a given buffer. What a budget that was found leaves of the buffer nobody knows. So much more may be asked for at a time, at the link's pace:
+ * where all think for as long, their answers keep it.
  */
 INLINE void note_idle(WITH_CORE const struct flow *flow, __u64 pause, __u64 now)
 {
