@@ -115,6 +115,26 @@ fn who_thinks_for_longer_than_most_owes_until_it_answers() {
 }
 
 #[test]
+fn under_pac_what_responses_take_is_their_mean() {
+    let after_8_and_1_ms = |config| {
+        let mut host = Host::new(Config { rate_mbps: 1_000, ..config });
+        for (flow, pause) in [(0, Span::millis(8)), (1, Span::millis(1))] {
+            host.connect(flow);
+            host.send(flow, request(1));
+            host.now += pause;
+            host.data(flow, 1, MSS);
+        }
+        host.shim.gate().response_delay.get()
+    };
+    assert_eq!(after_8_and_1_ms(Config::of(Guard::Pac, 96_000)), 7_125_000, "an eighth of the second");
+    assert_eq!(
+        after_8_and_1_ms(Config::credit(96_000)),
+        7_890_625,
+        "the faster takes a sixty-fourth of what is between"
+    );
+}
+
+#[test]
 fn what_is_left_of_a_window_and_is_no_whole_segment_is_in_flight_only_if_no_more_is_expected() {
     let owes = |response: u32, kept: u32| {
         let mut host = thinkers(40, Span::ZERO);
