@@ -189,7 +189,7 @@ INLINE bool credit_has_no_more(WITH_CORE const struct flow *flow)
 	if (!any_flag(flow, ENDS))
 		return false;
 	ends = only_at_ends ? any_flag(flow, FLOW_STOPPED) : had_no_more(flow) && messages_fit(CORE flow);
-	return is_complete(CORE flow, ends || get64(&flow->size) == response);
+	return is_complete(CORE flow, ends || get64(&flow->size) == response || message_is_whole(CORE flow));
 }
 
 /* So much payload in whole segments, no less than the least grant. */
@@ -211,6 +211,9 @@ INLINE __u64 lacking(WITH_CORE const struct flow *flow, __u32 ack, const struct 
 	if (size >= response)
 		return ~0ull;
 	lacking = response - size + (any_flag(flow, FLOW_RECEIVED) ? ahead_of(get32(&flow->received), ack) : 0);
+	/* Who sends unasked may go on with the next message at once. */
+	if (messages_fit(CORE flow))
+		lacking += get64(&GATE->largest_message);
 	if (!exceeds_turn(CORE flow, view))
 		return in_segments(flow, lacking);
 	return response == get64(&GATE->usual_response) ? lacking : div_ceil(lacking, mss) * mss;

@@ -313,7 +313,7 @@ HOT void receive(WITH_CORE struct flow *flow, const struct segment *segment, __u
 			bool stopped = governs(CORE flow) ? !any_flag(flow, FLOW_STOPPED) :
 							    any_flag(flow, FLOW_ASKS) || !any_flag(flow, FLOW_CUT);
 
-			if (!stopped && pause > longest_pause(CORE flow))
+			if (next_message(CORE flow, pause) || (!stopped && pause > longest_pause(CORE flow)))
 				end_response(CORE flow);
 			else
 				raise_flags(flow, FLOW_PUSHES_MIDWAY | (any_flag(flow, FLOW_CUT) ? FLOW_CUTS_MIDWAY : 0));

@@ -79,10 +79,16 @@ INLINE void judge_link(CORE_ONLY)
 	set64(&GATE->peak_before, peak);
 }
 
+/* A peak of so many flows, when so much time has passed, ns: by an eighth, or wholly if it is long. */
+INLINE __u64 faded(__u64 flows, __u64 elapsed)
+{
+	return elapsed >= 10 * LOOK_BACK ? 0 : saturating_sub(flows, max_u64(flows / 8, 1));
+}
+
 /* Every tenth of a second: the peak of active flows and the largest response fade, and what was seen meanwhile is judged. */
 INLINE void look_back(WITH_CORE __u64 now)
 {
-	__u64 elapsed = since(now, get64(&GATE->looked_back)), active = get64(&GATE->peak_active);
+	__u64 elapsed = since(now, get64(&GATE->looked_back));
 	__u64 largest = get64(&GATE->largest_response), message = get64(&GATE->largest_message);
 
 	if (elapsed < LOOK_BACK)
@@ -90,8 +96,8 @@ INLINE void look_back(WITH_CORE __u64 now)
 	judge_link(CORE_ALONE);
 	set64(&GATE->largest_response, largest - largest / 64);
 	set64(&GATE->largest_message, message - message / 64);
-	active = elapsed >= 10 * LOOK_BACK ? 0 : saturating_sub(active, max_u64(active / 8, 1));
-	set64(&GATE->peak_active, max_u64(active, get64(&GATE->active)));
+	set64(&GATE->peak_active, max_u64(faded(get64(&GATE->peak_active), elapsed), get64(&GATE->active)));
+	set64(&GATE->peak_senders, faded(get64(&GATE->peak_senders), elapsed));
 	set64(&GATE->looked_back, now);
 }
 

@@ -16,6 +16,51 @@ INLINE bool had_no_more(const struct flow *flow)
 	return (get32(&flow->flags) & all) == all;
 }
 
+/* Whether nobody asks the sender, and its message is no more so far than two grants of what keeps a sender moving. What is granted of a longer
+ * one is not much more than it needs. */
+INLINE bool message_is_short(const struct flow *flow)
+{
+	return !any_flag(flow, FLOW_ASKS) && flow_wire(flow, message_so_far(flow)) <= 2 * QUANTUM;
+}
+
+/* Whether a short message is as long as the largest of late, which fades, and was pushed. */
+INLINE bool message_is_whole(WITH_CORE const struct flow *flow)
+{
+	__u64 largest = max_u64(get64(&GATE->largest_message), 1);
+	__u32 length = message_so_far(flow);
+
+	return any_flag(flow, FLOW_PUSHED) && message_is_short(flow) && length >= largest && length <= largest / 8 * 9;
+}
+
+INLINE bool message_is_over(WITH_CORE const struct flow *flow)
+{
+	return had_no_more(flow) || message_is_whole(CORE flow);
+}
+
+/* Whether what comes `pause` after the last begins another short message: what its sender has had room for comes within a round trip. */
+INLINE bool next_message(WITH_CORE const struct flow *flow, __u64 pause)
+{
+	return SETTINGS->credit && pause > least_round_trip(flow) && message_is_short(flow) && message_is_over(CORE flow);
+}
+
+/* Data comes that nobody asked for, `pause` after the flow's last: how many begin so within a round trip and the time that a full budget takes
+ * to arrive. Messages that stand behind each other in the queue are not active at once. */
+INLINE void count_sender(WITH_CORE const struct flow *flow, __u64 pause)
+{
+	__u64 now = get64(&GATE->last_data), before = since(now, get64(&GATE->senders_since));
+
+	if (!SETTINGS->credit || pause <= least_round_trip(flow))
+		return;
+	if (before > get64(&GATE->mean_rtt) + drain(CORE path_rate(CORE_ALONE))) {
+		set64(&GATE->senders, 0);
+		set64(&GATE->senders_since, now);
+	} else if (pause <= before) {
+		return;
+	}
+	add64(&GATE->senders, 1);
+	set64(&GATE->peak_senders, max_u64(get64(&GATE->peak_senders), get64(&GATE->senders)));
+}
+
 INLINE void begin_message(struct flow *flow, __u32 seq)
 {
 	set32(&flow->message, seq);
@@ -26,13 +71,17 @@ INLINE void begin_message(struct flow *flow, __u32 seq)
  * unasked, a round trip after a response that seemed over, sends messages from then on, until it is asked again. */
 INLINE void note_message(WITH_CORE struct flow *flow, const struct segment *segment, __u64 pause)
 {
-	bool asked = any_flag(flow, FLOW_ASKS), over = had_no_more(flow);
+	bool asked = any_flag(flow, FLOW_ASKS), over = message_is_over(CORE flow);
 	__u64 length;
 
 	if (asked && !(SETTINGS->credit && over && pause > round_trip(flow)))
 		return;
+	count_sender(CORE flow, pause);
 	if (asked) {
 		lower_flags(flow, FLOW_ASKS);
+		/* What was taken for its response may have been several messages. */
+		if (get64(&GATE->largest_response) <= get32(&flow->last_response))
+			set64(&GATE->largest_response, 0);
 	} else if (!any_flag(flow, FLOW_RECEIVED)) {
 		begin_message(flow, segment->seq);
 		return;
@@ -52,9 +101,10 @@ INLINE void note_message(WITH_CORE struct flow *flow, const struct segment *segm
 INLINE bool messages_fit(WITH_CORE const struct flow *flow)
 {
 	__u64 message = get64(&GATE->largest_message), each = max_u64(message, get64(&GATE->largest_response));
+	__u64 flows = max_u64(get64(&GATE->peak_active), get64(&GATE->peak_senders));
 
 	return message > 0 && !any_flag(flow, FLOW_ASKS) && nothing_lost_of_late(CORE_ALONE) &&
-	       get64(&GATE->peak_active) * flow_wire(flow, each) <= port_holds(CORE_ALONE);
+	       flows * flow_wire(flow, each) <= port_holds(CORE_ALONE);
 }
 
 #endif

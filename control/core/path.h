@@ -79,6 +79,12 @@ INLINE __u64 path_holds(WITH_CORE const struct flow *flow, __u64 rate)
 	return rate * get32(&flow->handshake_rtt) >> 20;
 }
 
+/* The flow's least round trip of late, or the handshake's while nobody knows, ns. */
+INLINE __u64 least_round_trip(const struct flow *flow)
+{
+	return get32(&flow->samples) >= SAMPLES ? get32(&flow->least_rtt) : get32(&flow->handshake_rtt);
+}
+
 /* Whether flows were so few of late that what keeps each of them moving fits the budget. */
 INLINE bool are_few(WITH_CORE __u64 rate)
 {

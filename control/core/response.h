@@ -22,11 +22,17 @@ INLINE bool is_complete(WITH_CORE const struct flow *flow, bool ends)
 	return (pushed || flags & FLOW_PEER_DONE) && !(flags & FLOW_RECOVERING);
 }
 
+/* Payload of the present message, as far as it has come. */
+INLINE __u32 message_so_far(const struct flow *flow)
+{
+	return ahead_of(get32(&flow->received), get32(&flow->message));
+}
+
 /* Length of the present message as far as it tells about the largest: if it may be several, it tells nothing if it is much more than what is
  * known. */
 INLINE __u64 message_length(const struct flow *flow, __u64 largest)
 {
-	__u32 length = ahead_of(get32(&flow->received), get32(&flow->message));
+	__u32 length = message_so_far(flow);
 
 	return get32(&flow->several) && length > largest / 8 * 9 ? 0 : length;
 }
@@ -37,7 +43,7 @@ INLINE void end_response(WITH_CORE struct flow *flow)
 
 	/* Of messages that nobody asked for and that followed each other at once, the last. */
 	if (!any_flag(flow, FLOW_ASKS))
-		part = min_u64(size, message_length(flow, get64(&GATE->largest_response)));
+		part = min_u64(size, message_length(flow, get64(&GATE->largest_message)));
 	if (size > 0) {
 		set64(&GATE->usual_response, size);
 		if (part > get64(&GATE->largest_response))

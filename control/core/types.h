@@ -323,6 +323,12 @@ struct gate {
 	__u64 think_after;
 	/* Payload of the largest message of the last seconds that nobody asked for (message.h), fading; 0 when none is known. */
 	__u64 largest_message;
+	/* Flows that have begun a message (message.h) since `senders_since`. */
+	__u64 senders;
+	/* When these were first counted, ns. */
+	__u64 senders_since;
+	/* The most of them of late, fading. */
+	__u64 peak_senders;
 	/* Waits after which our own TCP repeats a request that is held, ns, as peer_timer; 0 while it never has. */
 	__u64 own_timer;
 	/* Waits after which senders repeat what was received but whose ACK is held, ns: of sixteen senders, about one is faster.

@@ -109,6 +109,34 @@ fn who_has_pushed_whole_segments_may_have_more_and_owes_what_it_keeps() {
     assert_eq!([3 * MSS, 3 * MSS + 1].map(owes), [true, false]);
 }
 
+/// Each pushes some messages, one after the other in each round, of which four count as active at once; what was granted before is used up then.
+fn in_rounds(flows: u32) -> Host {
+    let mut host = callers(flows);
+    for _ in 0..20 {
+        host.now += Span::millis(10);
+        host.shim.state.gate.peak_active.set(4);
+        (0..flows).for_each(|flow| push(&mut host, flow));
+    }
+    host
+}
+
+#[test]
+fn messages_that_stand_behind_each_other_are_counted_together() {
+    let segments = |flows: u32| in_rounds(flows).told(0) / MSS;
+    assert_eq!([17, 24].map(segments), [4, 2], "24 are more than fit");
+}
+
+#[test]
+fn senders_that_have_gone_are_not_counted_for_good() {
+    let mut host = in_rounds(17);
+    assert_eq!(host.shim.gate().peak_senders.get(), 17);
+    for _ in 0..30 {
+        host.wait(Span::millis(101));
+        push(&mut host, 0);
+    }
+    assert_eq!(host.shim.gate().peak_senders.get(), 1);
+}
+
 #[test]
 fn who_is_asked_keeps_the_least_grant() {
     let keeps = |asked: bool| {
@@ -135,8 +163,8 @@ fn the_largest_message_of_late_is_known_for_a_while() {
 
 #[test]
 fn who_keeps_messages_leaves_room_for_what_others_are_asked_for() {
-    let (segments, owed) = kept(12, |host| host.shim.state.gate.largest_response.set(8_000));
-    assert!(segments == 2 && owed > 0, "twelve of 8 KB do not fit: {segments} segments, {owed} owed");
+    let kept = kept(12, |host| host.shim.state.gate.largest_response.set(8_000));
+    assert_eq!(kept, (2, 0), "twelve of 8 KB do not fit");
 }
 
 #[test]
@@ -159,6 +187,38 @@ fn who_goes_on_unasked_after_a_response_and_a_pause_sends_messages() {
     assert!(asked(MESSAGE, Span::micros(50)).0, "what follows within a round trip may be one answer");
     assert!(asked(3 * MSS, Span::micros(200)).0, "whole segments may be one burst of several");
     assert_eq!(asked(MESSAGE, Span::micros(200)), (false, true));
+}
+
+#[test]
+fn what_was_taken_for_a_response_and_was_two_messages_is_forgotten() {
+    let mut host = callers(1);
+    host.send(0, Segment { window: u16::MAX, ..request(1) });
+    push_bytes(&mut host, 0, 2 * MESSAGE);
+    let largest = |host: &Host| host.shim.gate().largest_response.get();
+    // A long pause ends the response.
+    for pause in [Span::millis(500), Span::millis(5), Span::millis(5)] {
+        host.now += pause;
+        push(&mut host, 0);
+    }
+    assert_eq!(largest(&host), u64::from(MESSAGE));
+}
+
+#[test]
+fn a_short_message_is_over_where_its_window_ends_within_a_unit_of_it() {
+    let debt = |len: u32| {
+        let mut host = pushers();
+        let flow = &host.shim.state.flows[0];
+        let received = flow.received.get();
+        flow.edge.set(received + len + 100);
+        host.receive(0, Segment { frames: 4, flags: Flags::ACK | Flags::PSH, ..data(received, len) });
+        let active = host.shim.state.flows[0].flags.get() & flag::ACTIVE > 0;
+        // The next one is a message of its own.
+        host.now += Span::millis(5);
+        host.receive(0, data(received + len, MSS));
+        (active, host.shim.state.flows[0].size.get())
+    };
+    assert_eq!(debt(MESSAGE), (false, MSS.into()));
+    assert_eq!(debt(MESSAGE - 200), (true, u64::from(MESSAGE - 200 + MSS)), "more may follow");
 }
 
 #[test]
