@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use nix::sys::signal::Signal;
 
-use super::rounds::{HOSTS, Rounds, carried};
+use super::rounds::{HOSTS, Rounds, TEN, carried};
 use super::row::{Bench, Measure, Row, RowError, Unit, end, spec};
 use crate::guard::{Guard, GuardError};
 
@@ -19,7 +19,7 @@ struct FrozenDaemon(Rounds);
 
 const fn rounds(connections: usize) -> FrozenDaemon {
     let limit = WARMUP.saturating_add(NOTICE).saturating_add(SPAN).saturating_add(Duration::from_millis(500));
-    FrozenDaemon(Rounds { connections, bytes: 64_000, rounds: 100_000, limit })
+    FrozenDaemon(Rounds { connections, rounds: 100_000, limit, ..TEN })
 }
 
 pub(super) const ROWS: &[Row] = &[

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::rounds::{HOSTS, Rounds, carried};
+use super::rounds::{HOSTS, Rounds, TEN, carried};
 use super::row::{Bench, Measure, Row, RowError, Unit, end, spec};
 
 /// How long the connections are there before the guard.
@@ -19,7 +19,7 @@ struct Older(Rounds);
 
 const fn rounds(connections: usize) -> Older {
     let limit = BEFORE.saturating_add(START).saturating_add(BEGIN).saturating_add(SPAN);
-    Older(Rounds { connections, bytes: 64_000, rounds: 100_000, limit })
+    Older(Rounds { connections, rounds: 100_000, limit, ..TEN })
 }
 
 pub(super) const ROWS: &[Row] = &[

@@ -16,6 +16,7 @@ pub(crate) struct Rounds {
     pub(crate) connections: usize,
     pub(crate) bytes: u64,
     pub(crate) rounds: u32,
+    pub(crate) start: Start,
     pub(crate) limit: Duration,
 }
 
@@ -23,7 +24,8 @@ pub(crate) struct Rounds {
 pub(crate) const HOSTS: usize = 8;
 
 /// 64 senders of 64 KB each, ten times, given four seconds.
-pub(crate) const TEN: Rounds = Rounds { connections: 64, bytes: 64_000, rounds: 10, limit: Duration::from_secs(4) };
+pub(crate) const TEN: Rounds =
+    Rounds { connections: 64, bytes: 64_000, rounds: 10, start: Start::Pull, limit: Duration::from_secs(4) };
 
 impl Rounds {
     /// Payload over time in megabits per second, the round that stood still when the time was over included.
@@ -35,7 +37,7 @@ impl Rounds {
             volume: Volume::PerConnection(self.bytes),
             rounds: self.rounds,
             warmup: 1,
-            start: Start::Pull,
+            start: self.start,
             fresh: false,
             cc: Some("cubic".into()),
             own_cc: None,
@@ -98,6 +100,13 @@ const FAR: Incast = Incast {
 /// Timers fire long before all flows have had a turn.
 const HASTY: Incast = Incast { rtt: Duration::ZERO, rto_min: Some(Duration::from_millis(5)), ..FAR };
 
+/// Each sender pushes a short message in each round; those of 12 fit the buffer.
+const PUSH: Incast = Incast {
+    rtt: Duration::from_millis(1),
+    rounds: Rounds { connections: 12, bytes: 5_000, rounds: 400, start: Start::Push, ..FAR.rounds },
+    ..FAR
+};
+
 const fn row(name: &'static str, what: &'static str, measure: &'static Incast) -> Row {
     Row { name, what, unit: Unit::Mbps, measure }
 }
@@ -124,6 +133,12 @@ pub(super) const ROWS: &[Row] = &[
         "incast-200-20ms",
         "the same with 200 senders",
         &Incast { rtt: Duration::from_millis(20), rounds: Rounds { connections: 200, ..FAR.rounds }, ..FAR },
+    ),
+    row("push-12", "12 senders push 5 KB unasked, kept, 200 Mb/s, RTT 1 ms", &PUSH),
+    row(
+        "push-24",
+        "24 of them without delay: more than the buffer",
+        &Incast { rtt: Duration::ZERO, rounds: Rounds { connections: 24, rounds: 100, ..PUSH.rounds }, ..PUSH },
     ),
     row("rto-64", "64 senders of 64 KB, kept, 200 Mb/s, RTOmin 5 ms at all hosts", &HASTY),
     row(
