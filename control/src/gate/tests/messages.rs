@@ -127,6 +127,22 @@ fn messages_that_stand_behind_each_other_are_counted_together() {
 }
 
 #[test]
+fn where_messages_fit_the_rest_of_one_comes_with_room_for_the_next() {
+    let granted = |fits: bool| {
+        let mut host = in_rounds(17);
+        let received = host.shim.state.flows[0].received.get();
+        if !fits {
+            host.shim.state.gate.peak_senders.set(24);
+        }
+        host.now += Span::millis(10);
+        host.receive(0, Segment { frames: 3, ..data(received, 3 * MSS) });
+        host.send(0, Segment { window: u16::MAX, ..pure_ack(received + 3 * MSS) });
+        host.told(0) / MSS
+    };
+    assert_eq!([true, false].map(granted), [4, 2], "656 bytes and 5000, or the least grant");
+}
+
+#[test]
 fn senders_that_have_gone_are_not_counted_for_good() {
     let mut host = in_rounds(17);
     assert_eq!(host.shim.gate().peak_senders.get(), 17);
