@@ -259,12 +259,12 @@ fn messages_that_follow_each_other_at_once_are_not_one_response() {
 
 /// What is known to be the largest message and response, after a window has ended where a message may have: within a unit of the edge, with a
 /// PSH and less than a segment; then comes one more message, which ends for certain.
-fn after_an_end_at_the_edge(known: u32) -> [u64; 2] {
+fn after_an_end_at_the_edge(message: u32, response: u32) -> [u64; 2] {
     let mut host = callers(1);
     (0..2).for_each(|_| push(&mut host, 0));
     let gate = &host.shim.state.gate;
-    gate.largest_message.set(known.into());
-    gate.largest_response.set(known.into());
+    gate.largest_message.set(message.into());
+    gate.largest_response.set(response.into());
     let flow = &host.shim.state.flows[0];
     let received = flow.received.get();
     flow.edge.set(received + MESSAGE + 100);
@@ -280,10 +280,17 @@ fn after_an_end_at_the_edge(known: u32) -> [u64; 2] {
 
 #[test]
 fn what_may_be_two_messages_is_no_larger_one() {
-    assert_eq!(after_an_end_at_the_edge(MESSAGE), [MESSAGE.into(); 2]);
+    assert_eq!(after_an_end_at_the_edge(MESSAGE, MESSAGE), [MESSAGE.into(); 2]);
     let both = 2 * MESSAGE;
-    let nearly = after_an_end_at_the_edge(both - both / 10);
-    assert_eq!(nearly, [both.into(); 2], "but what is known does not fade");
+    let nearly = both - both / 10;
+    assert_eq!(after_an_end_at_the_edge(nearly, nearly), [both.into(); 2], "but what is known does not fade");
+    let less = both / 4 * 3;
+    let known = [less, nearly].map(u64::from);
+    assert_eq!(
+        after_an_end_at_the_edge(less, nearly),
+        known,
+        "a response that is too large does, whatever messages follow"
+    );
 }
 
 #[test]
