@@ -221,7 +221,7 @@ fn what_was_taken_for_a_response_and_was_two_messages_is_forgotten() {
 
 #[test]
 fn a_short_message_is_over_where_its_window_ends_within_a_unit_of_it() {
-    let debt = |len: u32| {
+    let active_then_size = |len: u32| {
         let mut host = pushers();
         let flow = &host.shim.state.flows[0];
         let received = flow.received.get();
@@ -233,8 +233,8 @@ fn a_short_message_is_over_where_its_window_ends_within_a_unit_of_it() {
         host.receive(0, data(received + len, MSS));
         (active, host.shim.state.flows[0].size.get())
     };
-    assert_eq!(debt(MESSAGE), (false, MSS.into()));
-    assert_eq!(debt(MESSAGE - 200), (true, u64::from(MESSAGE - 200 + MSS)), "more may follow");
+    assert_eq!(active_then_size(MESSAGE), (false, MSS.into()));
+    assert_eq!(active_then_size(MESSAGE - 200), (true, u64::from(MESSAGE - 200 + MSS)), "more may follow");
 }
 
 #[test]
