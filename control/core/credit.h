@@ -412,12 +412,17 @@ SUBPROGRAM __u32 grant(WITH_CORE const struct flow *flow, const struct outgoing 
 	return edge_at(out, min_u64(wanted, at_once));
 }
 
-/* Payload that what asks for a response sets in motion at most, whatever its sender's window: where all responses fit, the largest of them; of
- * who answered with little the last time, twice that, unless something was lost of late. */
+/* Payload that what asks for a response sets in motion at most, whatever its sender's window: where all responses fit, the largest of them, over
+ * a long path only of who has called, in whole segments, for the pace goes by it; of who answered with little the last time, twice that, unless
+ * something was lost of late. */
 INLINE __u64 most_answered(WITH_CORE const struct flow *flow, const struct outgoing *out, const struct view *view)
 {
-	__u64 most = view->pipe == 0 && view->together ? largest_expected(CORE flow) : 1u << 30, last = get32(&flow->last_response);
+	__u64 most = 1u << 30, last = get32(&flow->last_response);
 
+	if (view->together && view->pipe == 0)
+		most = largest_expected(CORE flow);
+	else if (view->together && out->class == CLASS_HANDSHAKE)
+		most = in_segments(flow, largest_expected(CORE flow));
 	return out->class == CLASS_DATA && last > 0 && nothing_lost_of_late(CORE_ALONE) ? min_u64(most, 2 * last) : most;
 }
 

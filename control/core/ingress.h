@@ -131,11 +131,12 @@ INLINE void note_least_rtt(struct flow *flow, __u64 sample, __u64 now)
 }
 
 /* A handshake's round trip less what may have stood before it in the queue: what came meanwhile, and other connections' SYNs, too. */
-INLINE __u64 without_burst(WITH_CORE const struct flow *flow, __u64 sample)
+INLINE __u64 without_burst(WITH_CORE const struct flow *flow, __u64 sample, __u64 now)
 {
-	__u64 came = (__u32)((__u32)arrived(CORE_ALONE) - get32(&flow->arrived_before)), rate = path_rate(CORE_ALONE);
+	__u64 rate = path_rate(CORE_ALONE);
 
-	return rate == 0 ? sample : saturating_sub(sample, (came << 20) / rate);
+	note_pause(CORE 0, now);
+	return rate == 0 ? sample : saturating_sub(sample, (may_have_queued(CORE flow) << 20) / rate);
 }
 
 INLINE void sample_handshake(WITH_CORE struct flow *flow, const struct segment *segment,
@@ -144,12 +145,16 @@ INLINE void sample_handshake(WITH_CORE struct flow *flow, const struct segment *
 	__u64 start = take64(&flow->handshake_start);
 
 	if (start != 0 && segment->flags & ACK) {
-		__u64 rtt = min_u64(since(now, start), LONGEST_RTT), alone = without_burst(CORE flow, rtt);
+		__u64 rtt = min_u64(since(now, start), LONGEST_RTT), known = get32(&GATE->least_handshake);
+		__u64 alone = max_u64(without_burst(CORE flow, rtt, now), 1);
 
+		/* What came may have been on its way instead: no path is taken for shorter than all others if it need not be. */
+		if (known > alone && known <= rtt)
+			alone = known;
 		set32(&flow->rtt, rtt);
-		set32(&flow->handshake_rtt, max_u64(alone, 1));
+		set32(&flow->handshake_rtt, alone);
 		note_rtt(CORE rtt);
-		note_least(&GATE->least_handshake, &GATE->next_handshake, &GATE->handshakes_since, max_u64(alone, 1), now);
+		note_least(&GATE->least_handshake, &GATE->next_handshake, &GATE->handshakes_since, alone, now);
 	}
 }
 

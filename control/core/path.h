@@ -64,6 +64,36 @@ INLINE __u64 quantum(__u64 rate)
 	return max_u64(QUANTUM, 2 * min_u64(rate * AGGREGATE_DELAY >> 20, LARGEST_AGGREGATE));
 }
 
+/* Data that comes so much later, ns, than the link needs for it has found the queue empty. So it seems, too, where a host was away for as long:
+ * what one answer may tell is bounded. */
+#define GAP 100000ull
+
+/* So many wire bytes of data have arrived: if the link was idle until then, nothing that came before stands before what comes now. */
+INLINE void note_pause(WITH_CORE __u32 wire, __u64 now)
+{
+	__u64 pause = min_u64(since(now, get64(&GATE->last_data)), 1ull << 32);
+
+	if (pause > GAP && (pause - GAP) * path_rate(CORE_ALONE) >> 20 > wire)
+		set32(&GATE->arrived_idle, arrived(CORE_ALONE));
+}
+
+/* What has come since the flow's request or handshake left that may have stood in the queue before what comes now, wire bytes: nothing that came
+ * before the link was last idle. */
+INLINE __u64 may_have_queued(WITH_CORE const struct flow *flow)
+{
+	__u32 all = arrived(CORE_ALONE);
+
+	return min_u64((__u32)(all - get32(&flow->arrived_before)), (__u32)(all - get32(&GATE->arrived_idle)));
+}
+
+/* What the flow's handshake took, or while a peer has yet to answer our SYN-ACK, the least of late, ns; 0 where nobody knows. */
+INLINE __u32 handshake_time(WITH_CORE const struct flow *flow)
+{
+	__u32 rtt = get32(&flow->handshake_rtt);
+
+	return rtt > 0 || !any_flag(flow, FLOW_HALF_OPEN) ? rtt : get32(&GATE->least_handshake);
+}
+
 /*
  * What the flow's path holds, wire bytes. The least RTT is timed by timestamps, less what our own grants may have queued
  * meanwhile. Until there are enough samples the handshake's counts, less what may have queued then. Too little here costs
@@ -76,7 +106,7 @@ INLINE __u64 path_holds(WITH_CORE const struct flow *flow, __u64 rate)
 		return rate * min_u64(get32(&flow->least_rtt), get32(&flow->rtt)) >> 20;
 	if (get32(&flow->samples) >= SAMPLES)
 		return rate * get32(&flow->least_rtt) >> 20;
-	return rate * get32(&flow->handshake_rtt) >> 20;
+	return rate * handshake_time(CORE flow) >> 20;
 }
 
 /* The flow's least round trip of late, or the handshake's while nobody knows, ns. */
@@ -155,7 +185,7 @@ INLINE __u64 least_path(WITH_CORE __u64 rate)
 /* What a flow's debt is booked with, wire bytes: what its path holds; nothing where all in flight counts alike, or nobody knows. */
 INLINE __u64 booked_with(WITH_CORE const struct flow *flow, __u64 rate, __u64 holds)
 {
-	bool known = get32(&flow->samples) >= SAMPLES || get32(&flow->handshake_rtt) > 0;
+	bool known = get32(&flow->samples) >= SAMPLES || handshake_time(CORE flow) > 0;
 
 	return SETTINGS->long_paths && known ? max_u64(holds, least_path(CORE rate)) : 0;
 }
