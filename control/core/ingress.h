@@ -131,12 +131,11 @@ INLINE void note_least_rtt(struct flow *flow, __u64 sample, __u64 now)
 }
 
 /* A handshake's round trip less what may have stood before it in the queue: what came meanwhile, and other connections' SYNs, too. */
-INLINE __u64 without_burst(WITH_CORE const struct flow *flow, __u64 sample, __u64 now)
+INLINE __u64 without_burst(WITH_CORE const struct flow *flow, __u64 sample)
 {
-	__u64 rate = path_rate(CORE_ALONE);
+	__u64 came = (__u32)((__u32)arrived(CORE_ALONE) - get32(&flow->arrived_before)), rate = path_rate(CORE_ALONE);
 
-	note_pause(CORE 0, now);
-	return rate == 0 ? sample : saturating_sub(sample, (may_have_queued(CORE flow) << 20) / rate);
+	return rate == 0 ? sample : saturating_sub(sample, (came << 20) / rate);
 }
 
 INLINE void sample_handshake(WITH_CORE struct flow *flow, const struct segment *segment,
@@ -146,7 +145,7 @@ INLINE void sample_handshake(WITH_CORE struct flow *flow, const struct segment *
 
 	if (start != 0 && segment->flags & ACK) {
 		__u64 rtt = min_u64(since(now, start), LONGEST_RTT), known = get32(&GATE->least_handshake);
-		__u64 alone = max_u64(without_burst(CORE flow, rtt, now), 1);
+		__u64 alone = max_u64(without_burst(CORE flow, rtt), 1);
 
 		/* What came may have been on its way instead: no path is taken for shorter than all others if it need not be. */
 		if (known > alone && known <= rtt)

@@ -64,28 +64,6 @@ INLINE __u64 quantum(__u64 rate)
 	return max_u64(QUANTUM, 2 * min_u64(rate * AGGREGATE_DELAY >> 20, LARGEST_AGGREGATE));
 }
 
-/* Data that comes so much later, ns, than the link needs for it has found the queue empty. So it seems, too, where a host was away for as long:
- * what one answer may tell is bounded. */
-#define GAP 100000ull
-
-/* So many wire bytes of data have arrived: if the link was idle until then, nothing that came before stands before what comes now. */
-INLINE void note_pause(WITH_CORE __u32 wire, __u64 now)
-{
-	__u64 pause = min_u64(since(now, get64(&GATE->last_data)), 1ull << 32);
-
-	if (pause > GAP && (pause - GAP) * path_rate(CORE_ALONE) >> 20 > wire)
-		set32(&GATE->arrived_idle, arrived(CORE_ALONE));
-}
-
-/* What has come since the flow's request or handshake left that may have stood in the queue before what comes now, wire bytes: nothing that came
- * before the link was last idle. */
-INLINE __u64 may_have_queued(WITH_CORE const struct flow *flow)
-{
-	__u32 all = arrived(CORE_ALONE);
-
-	return min_u64((__u32)(all - get32(&flow->arrived_before)), (__u32)(all - get32(&GATE->arrived_idle)));
-}
-
 /* What the flow's handshake took, or while a peer has yet to answer our SYN-ACK, the least of late, ns; 0 where nobody knows. */
 INLINE __u32 handshake_time(WITH_CORE const struct flow *flow)
 {
@@ -163,16 +141,16 @@ INLINE __u64 pipe_of(WITH_CORE const struct flow *flow)
 }
 
 /* Whether the window of a sender in the middle of a response has no room for a whole segment: it sends nothing then, and waits for its next
- * grant (RFC 9293 section 3.8.6.2.1). Over short paths only if more than that is expected to follow, for the ends of responses do fit; and what
- * only rounds windows up counts there as in flight all the same: what nobody accounts has that room. */
+ * grant (RFC 9293 section 3.8.6.2.1), unless that is the end of its response. Over short paths only if more than that is expected to follow; and
+ * what only rounds windows up counts there as in flight all the same: what nobody accounts has that room. */
 INLINE bool has_no_room(WITH_CORE const struct flow *flow, __u32 window)
 {
 	__u32 mss = get32(&flow->mss);
-	__u64 size = get64(&flow->size);
+	__u64 size = get64(&flow->size), response = expected(CORE flow);
 
-	if (window >= mss || size == 0)
+	if (window >= mss || size == 0 || (size < response && size + window >= response))
 		return false;
-	return (window >= mss / 4 && size + window < expected(CORE flow)) || pipe_of(CORE flow) > 0;
+	return (window >= mss / 4 && size < response) || pipe_of(CORE flow) > 0;
 }
 
 /* What the shortest path holds, wire bytes, by the least that a handshake has taken of late: a flow's own least round trip, less what may have

@@ -77,6 +77,19 @@ INLINE void note_delay(WITH_CORE __u64 delay)
 /* How long after a loss nothing is asked for because the link is idle, ns. */
 #define CAUTION 1000000000ull
 
+/* Data that comes so much later, ns, than the link needs for it has found the queue empty. So it seems, too, where a host was away for as long:
+ * what one answer may tell is bounded. */
+#define GAP 100000ull
+
+/* So many wire bytes of data have arrived: if the link was idle until then, nothing that came before stands before what comes now. */
+INLINE void note_pause(WITH_CORE __u32 wire, __u64 now)
+{
+	__u64 pause = min_u64(since(now, get64(&GATE->last_data)), 1ull << 32);
+
+	if (SETTINGS->credit && pause > GAP && (pause - GAP) * path_rate(CORE_ALONE) >> 20 > wire)
+		set32(&GATE->arrived_idle, arrived(CORE_ALONE));
+}
+
 /*
  * A server has answered after `pause`: as long as nothing else arrived meanwhile the link was idle, for the path is long, or the server thinks.
  * It has thought, too, while came what cannot have stood in the queue before its answer: what came before the link was last idle, or is more than
@@ -85,8 +98,9 @@ INLINE void note_delay(WITH_CORE __u64 delay)
  */
 INLINE void note_idle(WITH_CORE const struct flow *flow, __u64 pause, __u64 now)
 {
-	__u64 came = may_have_queued(CORE flow), rate = path_rate(CORE_ALONE), known = get64(&GATE->think);
-	__u64 queued = SETTINGS->search ? came : min_u64(came, port_holds(CORE_ALONE));
+	__u64 came = (__u32)((__u32)arrived(CORE_ALONE) - get32(&flow->arrived_before)), rate = path_rate(CORE_ALONE);
+	__u64 known = get64(&GATE->think), busy = (__u32)((__u32)arrived(CORE_ALONE) - get32(&GATE->arrived_idle));
+	__u64 queued = min_u64(came, SETTINGS->search ? busy : min_u64(busy, port_holds(CORE_ALONE)));
 	__u64 sample = rate > 0 ? saturating_sub(pause, (queued << 20) / rate) : 0;
 
 	sample = min_u64(sample, 2 * known + LONGEST_NEWS);

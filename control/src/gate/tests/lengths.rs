@@ -272,3 +272,39 @@ fn a_timestamp_that_has_been_used_before_measures_nothing() {
     answers(&mut host, 1, 101);
     assert_eq!(host.least_rtt(0) / 1_000, 1_500);
 }
+
+/// What `handshake` of flow 1 shows of its path, and of the shortest of late, us, after that of flow 0 took 1 ms: while it takes `rtt`, data
+/// comes for so long without a pause, which begins with it.
+fn shows(rtt: u64, busy: u64) -> (u64, u64) {
+    let mut host = guard();
+    host.reach(0, Span::millis(1));
+    host.ack(0, 1);
+    host.now += Span::millis(5);
+    host.begin(1);
+    let (begun, mut seq) = (host.now, 1);
+    while host.now < begun + Span::micros(busy) {
+        // A full frame, with its headers, takes 12 us on the link.
+        host.data(0, seq, MSS);
+        seq += MSS;
+        host.now += Span::micros(12);
+    }
+    host.now = begun + Span::micros(rtt);
+    host.accept(1);
+    let least = host.shim.gate().least_handshake.get();
+    (u64::from(host.shim.state.flows[1].handshake_rtt.get()) / 1_000, u64::from(least) / 1_000)
+}
+
+#[test]
+fn what_may_have_been_on_its_way_makes_no_path_shorter_than_all_others() {
+    assert_eq!(shows(1_100, 1_100), (1_000, 1_000), "all that came may have been on its way");
+    let (own, least) = shows(900, 600);
+    assert!(own == least && least.abs_diff(280) < 60, "it is shorter, by what may have stood in the queue: {own} us");
+    let (own, least) = shows(3_000, 600);
+    assert!((2_350..=3_000).contains(&own) && least == 1_000, "and longer ones are longer: {own} us");
+}
+
+#[test]
+fn what_came_before_the_link_was_idle_stands_before_no_handshake() {
+    assert_eq!(shows(950, 600), (950, 950));
+    assert_eq!(shows(3_000, 600).0, 3_000);
+}
