@@ -71,10 +71,14 @@ INLINE void begin_message(struct flow *flow, __u32 seq)
  * unasked, a round trip after a response that seemed over, sends messages from then on, until it is asked again. */
 INLINE void note_message(WITH_CORE struct flow *flow, const struct segment *segment, __u64 pause)
 {
-	bool asked = any_flag(flow, FLOW_ASKS), over = message_is_over(CORE flow);
+	bool asked = any_flag(flow, FLOW_ASKS), over;
 	__u64 length;
 
-	if (asked && !(SETTINGS->credit && over && pause > round_trip(flow)))
+	/* Most that comes has been asked for. */
+	if (asked && (!SETTINGS->credit || pause <= round_trip(flow)))
+		return;
+	over = message_is_over(CORE flow);
+	if (asked && !over)
 		return;
 	count_sender(CORE flow, pause);
 	if (asked) {

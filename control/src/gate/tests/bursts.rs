@@ -145,9 +145,9 @@ fn syn_acks_that_are_to_come_are_part_of_the_pace() {
     assert_eq!(host.shim.gate().ahead.get(), 100 * 98, "a SYN-ACK with its options takes 98 bytes on the link");
 }
 
-/// Whether flow 1 may be granted a segment: its handshake seemed to take so long, in ns (0: nobody has seen it), while what is in flight is due
-/// over paths of 61 KB, the length that flow 0's handshake had of late.
-fn admits_beside_long_paths(handshake_rtt: u32, least_handshake: Option<u32>) -> bool {
+/// Whether flow 1 may be granted a segment: its handshake seemed to take so long, in ns (0: nobody has seen it), or is not over, while what is in
+/// flight is due over paths of 61 KB, the length that flow 0's handshake had of late.
+fn admits_beside_long_paths(handshake_rtt: u32, half_open: bool, least_handshake: Option<u32>) -> bool {
     const OWED: u64 = 200_000;
     let mut host = guard();
     host.reach(0, Span::micros(500));
@@ -161,21 +161,26 @@ fn admits_beside_long_paths(handshake_rtt: u32, least_handshake: Option<u32>) ->
     least_handshake.into_iter().for_each(|least| gate.least_handshake.set(least));
     let flow = &host.shim.state.flows[1];
     flow.handshake_rtt.set(handshake_rtt);
+    if !half_open {
+        flow.flags.lower(state::flag::HALF_OPEN);
+    }
     host.admits(u64::from(MSS), host.booked_with(1))
 }
 
 #[test]
 fn no_path_counts_as_shorter_than_the_least_handshake_of_late() {
     assert!(
-        !admits_beside_long_paths(1, None),
+        !admits_beside_long_paths(1, false, None),
         "that came out at nothing, and is none that others' data does not stand before"
     );
-    assert!(admits_beside_long_paths(1, Some(20_000)), "far data does not stand before one nearby");
+    assert!(!admits_beside_long_paths(0, true, None), "nor is that of a peer that has yet to answer a SYN-ACK");
+    assert!(admits_beside_long_paths(1, false, Some(20_000)), "far data does not stand before one nearby");
+    assert!(admits_beside_long_paths(0, true, Some(20_000)));
 }
 
 #[test]
 fn a_connection_whose_path_nobody_knows_does_not_wait_for_what_is_far_away() {
-    assert!(admits_beside_long_paths(0, None));
+    assert!(admits_beside_long_paths(0, false, None));
 }
 
 /// A new connection over a path of 2 ms has been granted a request, when so many flows were active of late; responses take 180 segments.

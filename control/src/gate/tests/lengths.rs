@@ -296,15 +296,10 @@ fn shows(rtt: u64, busy: u64) -> (u64, u64) {
 
 #[test]
 fn what_may_have_been_on_its_way_makes_no_path_shorter_than_all_others() {
-    assert_eq!(shows(1_100, 1_100), (1_000, 1_000), "all that came may have been on its way");
+    let (own, least) = shows(1_100, 1_100);
+    assert!(own == least && least.abs_diff(1_000) < 5, "all that came may have been on its way: {own} us");
     let (own, least) = shows(900, 600);
     assert!(own == least && least.abs_diff(280) < 60, "it is shorter, by what may have stood in the queue: {own} us");
     let (own, least) = shows(3_000, 600);
-    assert!((2_350..=3_000).contains(&own) && least == 1_000, "and longer ones are longer: {own} us");
-}
-
-#[test]
-fn what_came_before_the_link_was_idle_stands_before_no_handshake() {
-    assert_eq!(shows(950, 600), (950, 950));
-    assert_eq!(shows(3_000, 600).0, 3_000);
+    assert!((2_350..3_000).contains(&own) && least.abs_diff(1_000) < 5, "and longer ones are longer: {own} us");
 }

@@ -356,3 +356,16 @@ fn who_calls_among_many_begins_with_as_much_as_responses_bring_if_all_fit() {
     let unknown = |host: &mut Host| host.shim.rules = Config { auto: true, ..*host.shim.rules }.into();
     assert_eq!((begins(12, MESSAGE, &unknown), begins(14, MESSAGE, &unknown)), (4, 2), "nobody gave a buffer");
 }
+
+#[test]
+fn who_calls_over_a_long_path_is_charged_what_messages_bring() {
+    let mut host = guard();
+    host.reach(0, Span::millis(2));
+    let gate = host.shim.gate();
+    gate.usual_response.set(5_000);
+    gate.largest_response.set(5_000);
+    host.receive(1, Segment { flags: Flags::SYN, mss: 1460, wscale: Some(7), ..blank() });
+    let syn_ack = Segment { flags: Flags::SYN | Flags::ACK, mss: 1460, wscale: Some(7), ..pure_ack(1) };
+    host.send(1, Segment { window: u16::MAX, timestamps: Some((1, 1)), ..syn_ack });
+    assert_eq!(host.owed(1), 4 * FRAME, "in whole segments, by which the pace goes");
+}

@@ -40,8 +40,8 @@ fn stuck(host: &mut Host, flow: u32) -> u32 {
     edge - 1_000
 }
 
-#[test]
-fn room_for_less_than_a_segment_is_not_in_flight_over_a_long_path() {
+/// Flow 23 has been asked over a long path, after as many others.
+fn asked_last() -> Host {
     let mut host = guard();
     for flow in 0..24 {
         host.connect(flow);
@@ -57,6 +57,12 @@ fn room_for_less_than_a_segment_is_not_in_flight_over_a_long_path() {
         host.wait(Span::micros(200));
     }
     assert!(host.shim.held() == 0 && host.owed(23) > 0);
+    host
+}
+
+#[test]
+fn room_for_less_than_a_segment_is_not_in_flight_over_a_long_path() {
+    let mut host = asked_last();
     let received = stuck(&mut host, 23);
     assert_eq!(host.owed(23), 0, "nothing more comes before the next grant");
     assert!(host.shim.state.flows[23].flags.any(state::flag::ACTIVE), "it has more to send");
@@ -71,6 +77,23 @@ fn room_for_less_than_a_segment_is_not_in_flight_over_a_long_path() {
     // The grant lets the sender send all of it.
     let granted = host.shim.state.flows[23].edge.get() - received;
     assert!(granted >= 2 * MSS && host.owed(23) >= u64::from(granted), "{} of {granted}", host.owed(23));
+}
+
+/// What flow 23 owes once its window leaves it room for 1000 bytes, with so much of its response to come.
+fn owes_at_the_end(left: u32) -> u64 {
+    let mut host = asked_last();
+    let flow = &host.shim.state.flows[23];
+    flow.last_response.set(flow.edge.get() - 1 - 1_000 + left);
+    stuck(&mut host, 23);
+    host.check_ledger();
+    host.owed(23)
+}
+
+#[test]
+fn the_end_of_a_response_that_fits_its_window_is_in_flight() {
+    assert!((1_000..1_100).contains(&owes_at_the_end(1_000)), "{}", owes_at_the_end(1_000));
+    assert_eq!(owes_at_the_end(1_500), 0, "it waits for the next grant");
+    assert_eq!(owes_at_the_end(0), 0, "as what goes on beyond what was expected");
 }
 
 #[test]
