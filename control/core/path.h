@@ -146,9 +146,12 @@ INLINE __u64 pipe_of(WITH_CORE const struct flow *flow)
 INLINE bool has_no_room(WITH_CORE const struct flow *flow, __u32 window)
 {
 	__u32 mss = get32(&flow->mss);
-	__u64 size = get64(&flow->size), response = expected(CORE flow);
+	__u64 size = get64(&flow->size), response;
 
-	if (window >= mss || size == 0 || (size < response && size + window >= response))
+	if (window >= mss || size == 0)
+		return false;
+	response = expected(CORE flow);
+	if (size < response && size + window >= response)
 		return false;
 	return (window >= mss / 4 && size < response) || pipe_of(CORE flow) > 0;
 }

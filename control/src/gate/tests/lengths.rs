@@ -273,8 +273,8 @@ fn a_timestamp_that_has_been_used_before_measures_nothing() {
     assert_eq!(host.least_rtt(0) / 1_000, 1_500);
 }
 
-/// What `handshake` of flow 1 shows of its path, and of the shortest of late, us, after that of flow 0 took 1 ms: while it takes `rtt`, data
-/// comes for so long without a pause, which begins with it.
+/// What the handshake of flow 1 shows of its path, and of the shortest of late, us, after that of flow 0 took 1 ms. It takes `rtt`, us, and for
+/// `busy` of that, from its begin on, data comes without a pause.
 fn shows(rtt: u64, busy: u64) -> (u64, u64) {
     let mut host = guard();
     host.reach(0, Span::millis(1));
