@@ -412,18 +412,26 @@ SUBPROGRAM __u32 grant(WITH_CORE const struct flow *flow, const struct outgoing 
 	return edge_at(out, min_u64(wanted, at_once));
 }
 
-/* Payload that what asks for a response sets in motion at most, whatever its sender's window: where all responses fit, the largest of them, over
- * a long path only of who has called, in whole segments, for the pace goes by it; of who answered with little the last time, twice that, unless
- * something was lost of late. */
+/* What asks for a response sets in motion at most, whatever its sender's window, wire bytes: where all responses fit, the largest of them, over
+ * a long path only of who has called, in whole segments, for the pace goes by it; in jumbo frames as much as that of ordinary ones at least;
+ * of who answered with little the last time, as much again, unless something was lost of late. */
 INLINE __u64 most_answered(WITH_CORE const struct flow *flow, const struct outgoing *out, const struct view *view)
 {
 	__u64 most = 1u << 30, last = get32(&flow->last_response);
 
 	if (view->together && view->pipe == 0)
 		most = largest_expected(CORE flow);
+	else if (leaves_jumbo_frames_empty(CORE flow))
+		most = max_u64(largest_expected(CORE flow), LEAST_SEGMENTS * FULL_FRAME);
 	else if (view->together && out->class == CLASS_HANDSHAKE)
 		most = in_segments(flow, largest_expected(CORE flow));
-	return out->class == CLASS_DATA && last > 0 && nothing_lost_of_late(CORE_ALONE) ? min_u64(most, 2 * last) : most;
+	if (last > 0 && nothing_lost_of_late(CORE_ALONE)) {
+		if (answers_briefly(flow))
+			return brief_answer(flow);
+		if (out->class == CLASS_DATA)
+			most = min_u64(most, 2 * last);
+	}
+	return flow_wire(flow, most);
 }
 
 /* What the sender may send up to `to`, less what it owes. Of a wide window no more counts than twice what it has been seen to use, or
@@ -438,7 +446,7 @@ INLINE void price(WITH_CORE const struct flow *flow, const struct outgoing *out,
 	__u64 most = 2ull * max_u32(get32(&flow->window), get32(&flow->streamed));
 
 	if (get64(&flow->size) == 0)
-		credit = min_u64(credit, flow_wire(flow, most_answered(CORE flow, out, view)));
+		credit = min_u64(credit, most_answered(CORE flow, out, view));
 	if (credit > much && !trigger->calm && view->pipe > 0)
 		much = flow_wire(flow, share(CORE flow, view));
 	if (credit > much) {

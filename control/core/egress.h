@@ -56,10 +56,21 @@ INLINE bool is_short(const struct segment *segment)
 	return segment->frames <= 1 && segment->payload <= LARGEST_REQUEST;
 }
 
+/* Whether what asks need not wait: its peer answered with little the last time, and that fits beside what is on its way: nearby, or over a long
+ * path, at all. Many such answers fill a port as well as long ones do. */
+INLINE bool comes_beside(WITH_CORE const struct flow *flow)
+{
+	__u64 others;
+
+	if (!answers_briefly(flow))
+		return false;
+	others = pipe_of(CORE flow) > 0 ? in_flight(CORE_ALONE) : owed_up_to(CORE path_of(get64(&GATE->threshold)));
+	return others + brief_answer(flow) <= brief_room(CORE_ALONE);
+}
+
 HOT enum class data_class(WITH_CORE struct flow *flow, const struct segment *segment, __u64 now)
 {
 	bool received_all, quiet, new, idle, brief, unanswered;
-	__u32 response;
 
 	/* A repeat asks for nothing new. */
 	if (any_flag(flow, FLOW_REPEATS))
@@ -88,8 +99,7 @@ HOT enum class data_class(WITH_CORE struct flow *flow, const struct segment *seg
 	brief = !unanswered && is_short(segment) && segment->flags & PSH;
 	if (!brief || !SETTINGS->charge_requests)
 		return CLASS_DATA;
-	response = get32(&flow->last_response);
-	return response == 0 || response > 2 * get32(&flow->mss) ? CLASS_REQUEST : CLASS_DATA;
+	return comes_beside(CORE flow) ? CLASS_DATA : CLASS_REQUEST;
 }
 
 /* Nothing of the flow's is held that a later segment could overtake. */

@@ -151,6 +151,12 @@ INLINE void set_frame(struct flow *flow, __u32 mss, __u32 header)
 	set32(&flow->header_part, min_u64(((__u64)header << 30) / max_u32(mss, 1) + 1, ~0u));
 }
 
+/* Whether segments are longer than in ordinary frames. */
+INLINE bool is_jumbo(const struct flow *flow)
+{
+	return get32(&flow->mss) > FULL_FRAME;
+}
+
 /* What so much payload takes on the wire, in full frames. */
 INLINE __u64 flow_wire(const struct flow *flow, __u64 payload)
 {
@@ -186,6 +192,20 @@ INLINE __u64 expected(WITH_CORE const struct flow *flow)
 	if (usual >= largest / 4 * 3 || largest > LONGEST_RESPONSE * get64(&GATE->threshold))
 		return usual;
 	return largest + largest / 32;
+}
+
+/* Whether its peer answered with no more than two ordinary segments the last time. */
+INLINE bool answers_briefly(const struct flow *flow)
+{
+	__u32 last = get32(&flow->last_response);
+
+	return last > 0 && last <= LEAST_SEGMENTS * min_u64(get32(&flow->mss), FULL_FRAME);
+}
+
+/* What such an answer is, wire bytes, with the bare ACK that comes before it. */
+INLINE __u64 brief_answer(const struct flow *flow)
+{
+	return flow_wire(flow, get32(&flow->last_response)) + get32(&flow->header);
 }
 
 INLINE __u64 smooth(__u64 old, __u64 sample)

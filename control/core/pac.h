@@ -161,7 +161,7 @@ INLINE void pac_trigger(WITH_CORE const struct flow *flow, const struct outgoing
 		trigger->moves_edge = true;
 	}
 	wake_trigger(CORE flow, out, trigger);
-	if (out->class == CLASS_HANDSHAKE || out->class == CLASS_REQUEST || out->class == CLASS_STALE)
+	if (out->class == CLASS_HANDSHAKE || out->class == CLASS_REQUEST || out->class == CLASS_STALE || asks_briefly(CORE flow, out))
 		return;
 	acked = ahead_of(out->ack, get32(&flow->released_ack));
 	hole = any_flag(flow, FLOW_RECEIVED) && seq_distance(get32(&flow->received), out->ack) > 0;

@@ -30,6 +30,15 @@ INLINE bool may_burst(WITH_CORE const struct flow *flow)
 	return initial_windows(CORE flow) > get64(&GATE->threshold);
 }
 
+/* Whether it asks a peer that answers with little, and need not wait for that or does. */
+INLINE bool asks_briefly(WITH_CORE const struct flow *flow, const struct outgoing *out)
+{
+	bool beside = SETTINGS->charge_requests && out->class == CLASS_DATA && out->data && get64(&flow->size) == 0 &&
+		      !any_flag(flow, FLOW_ONE_WAY);
+
+	return (beside || out->class == CLASS_REQUEST) && answers_briefly(flow);
+}
+
 /* What of `wire` bytes has not kept the pace before. What is left of a window in the middle of a response, and is too little for a segment,
  * has, and is charged again with the next grant. What only rounds windows up, and is never used, is no part of that. */
 INLINE __u64 not_paced_before(const struct flow *flow, __u64 wire)
@@ -42,11 +51,13 @@ INLINE __u64 not_paced_before(const struct flow *flow, __u64 wire)
 }
 
 /* What `wire` bytes take on the link, with what is between frames: so many full ones as are nearest, for edges are rounded up to a unit that
- * nobody fills, or one small frame. */
+ * nobody fills, or one small frame. Of jumbo frames that unit is little, and they are seldom full. */
 INLINE __u64 on_link(const struct flow *flow, __u64 wire)
 {
 	__u64 full = max_u64(get32(&flow->mss) + get32(&flow->header), 1), frames = (wire + full / 2) / full;
 
+	if (is_jumbo(flow))
+		return wire + div_ceil(wire, full) * FRAMING;
 	if (frames > 0)
 		return frames * (full + FRAMING);
 	return wire > 0 ? wire + FRAMING : 0;
@@ -77,7 +88,8 @@ ROLLED
 
 /* What a segment is likely to set in motion at once. A connection's first response comes in slow start. A request: of the window that the
  * sender has kept or is granted, of which its price may leave out some, no more than the last one did, or than twice what the sender has
- * been seen to use, or where all responses fit, than the largest of them. PAC's price is all that its model says the sender has. */
+ * been seen to use, or where all responses fit, or jumbo frames are not full, than the largest of them; a short answer and the bare ACK
+ * before it are two frames. PAC's price is all that its model says the sender has. */
 INLINE __u64 likely_burst(WITH_CORE const struct flow *flow, const struct outgoing *out, const struct trigger *trigger,
 			  const struct view *view)
 {
@@ -85,13 +97,15 @@ INLINE __u64 likely_burst(WITH_CORE const struct flow *flow, const struct outgoi
 
 	if (view->pipe == 0)
 		return max_u64(wire, on_link(flow, wire));
+	if (SETTINGS->credit && asks_briefly(CORE flow, out))
+		return brief_answer(flow) + 2 * FRAMING;
 	if (response == 0 && get64(&flow->size) == 0 && get64(&GATE->usual_response) > 0 && view->few) {
 		wire = largest_flight(CORE flow, wire);
 	} else if (out->class != CLASS_REQUEST) {
 		wire = not_paced_before(flow, wire);
 	} else if (response > 0 && SETTINGS->credit) {
 		wire = max_u64(wire, flow_wire(flow, advertised(flow, out, trigger)));
-		if (view->together)
+		if (view->together || leaves_jumbo_frames_empty(CORE flow))
 			return min_u64(on_link(flow, wire), response_on_link(flow, largest_expected(CORE flow)));
 		wire = min_u64(wire, flow_wire(flow, max_u64(response, 2ull * get32(&flow->window))));
 	}
@@ -137,7 +151,7 @@ INLINE bool double_too_fast(WITH_CORE const struct flow *flow, const struct view
  * clocks it; where that is too fast, one of half as much again. */
 INLINE bool paced(WITH_CORE const struct flow *flow, const struct outgoing *out, __u64 wire, const struct view *view)
 {
-	bool asks = out->class == CLASS_REQUEST || out->class == CLASS_HANDSHAKE;
+	bool asks = out->class == CLASS_REQUEST || out->class == CLASS_HANDSHAKE || asks_briefly(CORE flow, out);
 	__u64 acked;
 
 	if (view->pipe == 0)

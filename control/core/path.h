@@ -17,6 +17,10 @@
 
 /* So many full frames keep a sender moving that sends side by side with others: two on their way, two acknowledged. */
 #define QUANTUM (4 * FULL_FRAME)
+/* What the buffers of ports hold, even shallow ones, wire bytes: so much, or on fast links, whose switches have more, what they carry in so
+ * long, ns. */
+#define SHALLOW (48 * FULL_FRAME)
+#define SHALLOW_TIME 300000ull
 /* What a host takes, ns, for each aggregate of segments that arrives: a process wakes and reads, and an ACK leaves. */
 #define AGGREGATE_DELAY 20000ull
 /* The most bytes of an aggregate. */
@@ -177,6 +181,17 @@ INLINE __u64 largest_expected(WITH_CORE const struct flow *flow)
 	return max_u64(expected(CORE flow), get64(&GATE->largest_response));
 }
 
+/* Whether responses of late are shorter than a least grant of jumbo frames. */
+INLINE bool leaves_jumbo_frames_empty(WITH_CORE const struct flow *flow)
+{
+	__u64 response;
+
+	if (!is_jumbo(flow))
+		return false;
+	response = largest_expected(CORE flow);
+	return response > 0 && response < LEAST_SEGMENTS * get32(&flow->mss);
+}
+
 /* Whether CE marks keep the queue short: senders bound their windows themselves, and what one leaves another may use. */
 INLINE bool marks_bound(CORE_ONLY)
 {
@@ -190,6 +205,17 @@ INLINE __u64 port_holds(CORE_ONLY)
 	__u64 threshold = get64(&GATE->threshold);
 
 	return marks_bound(CORE_ALONE) ? threshold : max_u64(threshold, SETTINGS->buffer);
+}
+
+/* What short answers may use of the port with all else that is on its way, wire bytes: seven eighths of what a given budget may be, and under PAC,
+ * which uses it all, a part more, for its estimates run high; or, where nobody gave one, what shallow ports hold all the same. */
+INLINE __u64 brief_room(CORE_ONLY)
+{
+	__u64 holds = port_holds(CORE_ALONE);
+
+	if (SETTINGS->search)
+		return max_u64(holds + holds / 8, max_u64(SHALLOW, link_rate(CORE_ALONE) * SHALLOW_TIME >> 20));
+	return SETTINGS->credit ? max_u64(get64(&GATE->threshold), holds - holds / 8) : holds + holds / 32;
 }
 
 /* Whether timers are short, and so many wire bytes take longer than `time` to arrive. */
@@ -258,6 +284,8 @@ SUBPROGRAM int look(WITH_CORE const struct flow *flow, struct view *view)
 		/* Of those that were asked, half may answer before what may come now has left the queue. */
 		idle = min_u64(idle, get64(&GATE->asked) * least_grant(flow)) / 2;
 	view->idle = idle > LEAST_LONG_PATH && (view->together || may_be_asked_beyond(CORE flow)) ? min_u64(idle, ~0u) : 0;
+	if (get64(&flow->size) == 0 && answers_briefly(flow))
+		view->idle = max_u64(view->idle, min_u64(saturating_sub(brief_room(CORE_ALONE), get64(&GATE->threshold)), ~0u));
 	return 0;
 }
 

@@ -154,6 +154,8 @@ INLINE void wake_trigger(WITH_CORE const struct flow *flow, const struct outgoin
 
 	if (out->class == CLASS_HANDSHAKE) {
 		trigger->wire = flow_wire(flow, min_u64(initial_window(CORE flow), shown));
+	} else if (asks_briefly(CORE flow, out)) {
+		trigger->wire = saturating_sub(brief_answer(flow), get32(&flow->owed));
 	} else if (out->class == CLASS_REQUEST) {
 		response = get32(&flow->last_response);
 		window = min_u64(get32(&flow->window), shown);

@@ -56,6 +56,48 @@ fn full_frames_keep_the_pace_with_what_is_between_them() {
     assert_eq!(host.shim.gate().ahead.get(), segments * (FRAME + BETWEEN), "{segments} segments");
 }
 
+/// What a new connection's request for jumbo frames is charged, and what it is of the pace, among so many that each gets the least grant, over
+/// such a path, where responses were of so many bytes.
+fn jumbo_request(rtt: Span, response: u64) -> (u64, u64) {
+    let mut host = guard();
+    let jumbo = Segment { mss: 8960, wscale: Some(7), ..blank() };
+    host.send(0, Segment { flags: Flags::SYN, ..jumbo });
+    host.now += rtt;
+    host.receive(0, Segment { flags: Flags::SYN | Flags::ACK, ack: SeqNumber(1), ..jumbo });
+    let gate = host.shim.gate();
+    gate.active.set(64);
+    gate.peak_active.set(64);
+    gate.looked_back.set(host.now.0);
+    gate.usual_response.set(response);
+    gate.largest_response.set(response);
+    gate.ahead.set(0);
+    host.send(0, Segment { window: u16::MAX, ..request(1) });
+    (host.owed(0), host.shim.gate().ahead.get())
+}
+
+#[test]
+fn a_least_grant_of_jumbo_frames_is_charged_as_far_as_responses_go() {
+    let (segment, header) = (8_960, u64::from(HEADER));
+    let [ordinary, all] = [2 * FRAME, 2 * (segment + header)];
+    for (response, least, most) in [
+        (5_000, 5_000, 5_000 + header),
+        (2_000, ordinary, ordinary + header),
+        // Nobody knows, or it takes all of the grant.
+        (0, all, all + 1),
+        (40_000, all, all + 1),
+    ] {
+        let (owed, _) = jumbo_request(Span::micros(100), response);
+        assert!((least..=most).contains(&owed), "{owed} of {least} to {most} for {response}");
+    }
+}
+
+#[test]
+fn a_jumbo_frame_that_is_not_full_keeps_the_pace_of_what_it_carries() {
+    let (owed, ahead) = jumbo_request(Span::millis(2), 5_000);
+    assert!((5_000..=5_000 + u64::from(HEADER)).contains(&owed), "{owed}");
+    assert_eq!(ahead, owed + BETWEEN);
+}
+
 /// What the first request of a connection is, as part of the pace, and the segments that it is granted, where so many flows were active of late
 /// and responses were of so many segments.
 fn first_request(flows: u64, response: u32) -> (u64, u64) {

@@ -294,9 +294,9 @@ fn a_reduction_is_over_however_many_bytes_follow() {
     assert!(window(&host) < before / 3 * 2, "{} of {before}", window(&host));
 }
 
-#[test]
-fn uploads_and_chatty_exchanges_are_not_held() {
-    let mut host = Host::new(config());
+/// A connection whose peer has answered with 200 bytes twice, while another one owes all of the budget and so much more.
+fn chats(config: Config, beyond: u64) -> Host {
+    let mut host = Host::new(config);
     host.connect(0);
     host.connect(1);
     host.data(0, 1, 200);
@@ -305,10 +305,37 @@ fn uploads_and_chatty_exchanges_are_not_held() {
     host.send(0, request(201)); // learns that responses are short
     host.data(0, 201, 200);
     host.wait(Span::millis(5));
+    decision::void(&host.shim.rules, &host.shim.state.gate, &host.shim.state.flows[0]);
+    let threshold = &host.shim.gate().threshold;
+    let budget = threshold.get();
+    threshold.set(budget + beyond);
     host.fill(1);
+    host.shim.gate().threshold.set(budget);
+    host
+}
+
+#[test]
+fn uploads_and_chatty_exchanges_are_not_held() {
+    let mut host = chats(config(), 0);
     let chat = host.send(0, request(401));
     let upload = host.send(1, Segment { payload: 20 * MSS, frames: 20, flags: Flags::ACK, ..pure_ack(1) });
     assert!(host.has_left(chat) && host.has_left(upload));
+    assert_eq!(host.owed(0), 275, "200 bytes, their part of a header, and the bare ACK before them");
+}
+
+#[test]
+fn what_is_answered_shortly_waits_where_that_does_not_fit_the_port() {
+    let auto = Config { auto: true, rate_mbps: 1_000, ..Config::credit(96_000) };
+    let credit = Config { rate_mbps: 1_000, ..Config::credit(96_000) };
+    // PAC fills the buffer, and has a part of it more for them; exact credit begins with three quarters of 90 KB, and has seven eighths; without a given
+    // buffer 48 frames are what any port holds.
+    for (config, room) in [(config(), 3_000), (credit, 78_750 - 67_500), (auto, 48 * 1_514 - 24_224)] {
+        for (beyond, leaves) in [(room - 1_000, true), (room, false)] {
+            let mut host = chats(config.clone(), beyond);
+            let chat = host.send(0, request(401));
+            assert_eq!(host.has_left(chat), leaves, "{beyond} bytes beyond the budget of {config:?}");
+        }
+    }
 }
 
 #[test]

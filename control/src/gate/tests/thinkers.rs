@@ -143,15 +143,15 @@ fn what_is_left_of_a_window_and_is_no_whole_segment_is_in_flight_only_if_no_more
         host.shim.state.gate.active.set(40);
         flow.edge.set(1 + kept);
         ask(&mut host, 0);
-        host.receive(0, Segment { frames: 2, ..data(1, 2 * MSS) });
+        host.receive(0, Segment { frames: 3, ..data(1, 3 * MSS) });
         host.check_ledger();
         host.owed(0)
     };
-    let left = 2 * MSS + 600;
+    let left = 3 * MSS + 600;
     assert_eq!(owes(5_000, left), 0, "the sender waits for room for a whole segment");
     assert!(owes(left, left) >= 600, "the last bytes may come");
-    assert!(owes(2 * MSS - 1, left) >= 600, "as what goes on beyond what was expected may");
-    assert!(owes(5_000, 2 * MSS + 128) > 0, "what rounds the window up is room for what nobody accounts");
+    assert!(owes(3 * MSS - 1, left) >= 600, "as what goes on beyond what was expected may");
+    assert!(owes(5_000, 3 * MSS + 128) > 0, "what rounds the window up is room for what nobody accounts");
 }
 
 #[test]
