@@ -107,6 +107,10 @@ const PUSH: Incast = Incast {
     ..FAR
 };
 
+/// Each sender answers with little; the answers of 40 fit the buffer.
+const SHORT: Incast =
+    Incast { rtt: Duration::ZERO, rounds: Rounds { connections: 40, bytes: 1_000, rounds: 400, ..FAR.rounds }, ..FAR };
+
 const fn row(name: &'static str, what: &'static str, measure: &'static Incast) -> Row {
     Row { name, what, unit: Unit::Mbps, measure }
 }
@@ -139,6 +143,12 @@ pub(super) const ROWS: &[Row] = &[
         "push-24",
         "24 of them without delay: more than the buffer",
         &Incast { rtt: Duration::ZERO, rounds: Rounds { connections: 24, rounds: 100, ..PUSH.rounds }, ..PUSH },
+    ),
+    row("short-40", "40 senders of 1 KB, kept, 200 Mb/s", &SHORT),
+    row(
+        "short-200",
+        "200 of 2 KB: more than the buffer",
+        &Incast { rounds: Rounds { connections: 200, bytes: 2_000, rounds: 20, ..SHORT.rounds }, ..SHORT },
     ),
     row("rto-64", "64 senders of 64 KB, kept, 200 Mb/s, RTOmin 5 ms at all hosts", &HASTY),
     row(
