@@ -98,6 +98,19 @@ fn a_jumbo_frame_that_is_not_full_keeps_the_pace_of_what_it_carries() {
     assert_eq!(ahead, owed + BETWEEN);
 }
 
+#[test]
+fn a_short_answer_over_a_long_path_is_two_frames_of_the_pace() {
+    let mut host = guard();
+    host.reach(0, Span::millis(2));
+    host.ack(0, 1);
+    host.shim.state.flows[0].last_response.set(1_000);
+    host.shim.state.gate.ahead.set(0);
+    decision::void(&host.shim.rules, &host.shim.state.gate, &host.shim.state.flows[0]);
+    host.send(0, Segment { window: u16::MAX, ..request(1) });
+    let answer = 1_000 + 1_000 * u64::from(HEADER) / u64::from(MSS);
+    assert_eq!(host.shim.gate().ahead.get(), answer + u64::from(HEADER) + 2 * BETWEEN);
+}
+
 /// What the first request of a connection is, as part of the pace, and the segments that it is granted, where so many flows were active of late
 /// and responses were of so many segments.
 fn first_request(flows: u64, response: u32) -> (u64, u64) {

@@ -339,6 +339,17 @@ fn what_is_answered_shortly_waits_where_that_does_not_fit_the_port() {
 }
 
 #[test]
+fn what_waits_for_a_short_answer_needs_no_room_in_the_budget() {
+    // In flight are seven eighths of what the budget may be, then a frame less: still more than the budget.
+    let mut host = chats(Config { rate_mbps: 1_000, ..Config::credit(96_000) }, 78_750 - 67_500);
+    let chat = host.send(0, request(401));
+    assert!(!host.has_left(chat));
+    host.data(1, 1, MSS);
+    host.wait(Span::micros(10));
+    assert!(host.has_left(chat) && host.in_flight() > 70_000, "{} in flight", host.in_flight());
+}
+
+#[test]
 fn a_push_at_the_end_frees_the_budget_and_lets_the_last_acks_go() {
     let mut host = Host::new(Config { push_ends_response: true, ..config() });
     host.connect(0);
