@@ -30,7 +30,7 @@ INLINE bool may_burst(WITH_CORE const struct flow *flow)
 	return initial_windows(CORE flow) > get64(&GATE->threshold);
 }
 
-/* Whether it asks a peer that answers with little, and need not wait for that or does. */
+/* Whether it asks a peer that answers with little, be it asked beside (`comes_beside` of egress.h) or in turn. */
 INLINE bool asks_briefly(WITH_CORE const struct flow *flow, const struct outgoing *out)
 {
 	bool beside = SETTINGS->charge_requests && out->class == CLASS_DATA && out->data && get64(&flow->size) == 0 &&
@@ -151,11 +151,12 @@ INLINE bool double_too_fast(WITH_CORE const struct flow *flow, const struct view
  * clocks it; where that is too fast, one of half as much again. */
 INLINE bool paced(WITH_CORE const struct flow *flow, const struct outgoing *out, __u64 wire, const struct view *view)
 {
-	bool asks = out->class == CLASS_REQUEST || out->class == CLASS_HANDSHAKE || asks_briefly(CORE flow, out);
 	__u64 acked;
+	bool asks;
 
 	if (view->pipe == 0)
 		return view->idle > 0 && out->class == CLASS_REQUEST && counted(CORE view->booked) + wire > get64(&GATE->threshold);
+	asks = out->class == CLASS_REQUEST || out->class == CLASS_HANDSHAKE || asks_briefly(CORE flow, out);
 	acked = flow_wire(flow, ahead_of(out->ack, get32(&flow->released_ack)));
 	return asks || (wire > 2 * acked && may_burst(CORE flow)) || (2 * wire > 3 * acked && double_too_fast(CORE flow, view));
 }

@@ -18,7 +18,7 @@
 /* So many full frames keep a sender moving that sends side by side with others: two on their way, two acknowledged. */
 #define QUANTUM (4 * FULL_FRAME)
 /* What the buffers of ports hold, even shallow ones, wire bytes: so much, or on fast links, whose switches have more, what they carry in so
- * long, ns. */
+ * long, ns. As far as the search for a budget goes without a risk: FARTHEST of control/src/budget.rs. */
 #define SHALLOW (48 * FULL_FRAME)
 #define SHALLOW_TIME 300000ull
 /* What a host takes, ns, for each aggregate of segments that arrives: a process wakes and reads, and an ACK leaves. */
@@ -263,7 +263,7 @@ struct view {
 
 SUBPROGRAM int look(WITH_CORE const struct flow *flow, struct view *view)
 {
-	__u64 frames, idle;
+	__u64 frames, idle, size;
 
 	if (!flow || !view)
 		return 0;
@@ -278,13 +278,14 @@ SUBPROGRAM int look(WITH_CORE const struct flow *flow, struct view *view)
 	if (!SETTINGS->credit)
 		return 0;
 	idle = SETTINGS->long_paths ? frames * get64(&GATE->think) >> 20 : 0;
-	if (get64(&flow->size) == 0)
+	size = get64(&flow->size);
+	if (size == 0)
 		view->together = all_come_together(CORE flow, max_u64(view->pipe, idle));
 	else if (idle > LEAST_LONG_PATH)
 		/* Of those that were asked, half may answer before what may come now has left the queue. */
 		idle = min_u64(idle, get64(&GATE->asked) * least_grant(flow)) / 2;
 	view->idle = idle > LEAST_LONG_PATH && (view->together || may_be_asked_beyond(CORE flow)) ? min_u64(idle, ~0u) : 0;
-	if (get64(&flow->size) == 0 && answers_briefly(flow))
+	if (size == 0 && answers_briefly(flow))
 		view->idle = max_u64(view->idle, min_u64(saturating_sub(brief_room(CORE_ALONE), get64(&GATE->threshold)), ~0u));
 	return 0;
 }
