@@ -1,6 +1,6 @@
 //! A guard that is to cost nothing where there is no incast need not be on the device until segments are lost: it is *dormant*, and its
-//! programs are taken off. The kernel counts what its sockets get out of order, and how much of that others had only overtaken
-//! ([`crate::netstat`]); what is lost within a second wakes it. It is dormant again when it was not needed for long. The first burst after
+//! programs are taken off. The kernel counts what its sockets get out of order, how much of that others had only overtaken, and what they sent
+//! again although it had been answered ([`crate::netstat`]); what is lost within a second wakes it. It is dormant again when it was not needed for long. The first burst after
 //! that is what waking costs.
 //!
 //! What was remembered of connections is wrong as soon as nobody looks: when the programs have been taken off every window is made TCP's
@@ -10,6 +10,8 @@
 use std::mem;
 
 use ackgate_control::units::{Span, Time};
+
+use crate::netstat::Signs;
 
 /// From when on a guard follows connections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -21,7 +23,7 @@ pub enum Follow {
     AfterLoss,
 }
 
-/// So many holes, within so long, wake it.
+/// So many losses, within so long, wake it.
 const WAKING: i64 = 8;
 const WITHIN: Span = Span::secs(1);
 /// Time between two looks at them: half of the usual minimum RTO, so that what is sent again is guarded.
@@ -38,9 +40,9 @@ const SWEEPS: u32 = 2;
 enum Phase {
     /// It follows connections in any case.
     Guards,
-    /// Nobody looks. How many holes there had been at some time of the last second; nothing at first.
+    /// Nobody looks. What spoke for losses at some time of the last second; nothing at first.
     Dormant {
-        counted: Option<(i64, Time)>,
+        counted: Option<(Signs, Time)>,
     },
     Awake {
         until: Time,
@@ -58,7 +60,7 @@ pub(crate) struct Dormancy {
     phase: Phase,
     /// When it last looked.
     before: Needs,
-    /// When it is to be told next how many holes there are.
+    /// When it is to be told next what speaks for losses.
     next: Time,
 }
 
@@ -93,22 +95,22 @@ impl Dormancy {
         matches!(self.phase, Phase::Leaving { .. })
     }
 
-    /// Whether it wants to be told how many holes there have been.
+    /// Whether it wants to be told what speaks for losses.
     pub(crate) fn listens(&self, now: Time) -> bool {
         matches!(self.phase, Phase::Dormant { .. }) && now >= self.next
     }
 
-    /// Tells the holes that there have been so far: they may wake it.
-    pub(crate) fn listen(&mut self, holes: i64, now: Time) {
+    /// Tells what has spoken for losses so far: it may wake it.
+    pub(crate) fn listen(&mut self, signs: Signs, now: Time) {
         self.next = now + LISTEN;
         let Phase::Dormant { counted } = &mut self.phase else { return };
         match *counted {
-            Some((before, _)) if holes.wrapping_sub(before) >= WAKING => {
+            Some((before, _)) if signs.losses_since(before) >= WAKING => {
                 tracing::info!("segments are lost: connections are followed");
                 self.phase = Phase::Awake { until: now + MEMORY };
             }
             Some((_, since)) if now < since + WITHIN => {}
-            _ => *counted = Some((holes, now)),
+            _ => *counted = Some((signs, now)),
         }
     }
 
@@ -137,7 +139,7 @@ mod tests {
         dormancy: Dormancy,
         now: Time,
         needs: Needs,
-        holes: i64,
+        signs: Signs,
     }
 
     /// Whether it is dormant, and forgets.
@@ -147,12 +149,17 @@ mod tests {
 
     impl Run {
         fn new(rests: bool) -> Self {
-            Self { dormancy: Dormancy::new(rests), now: Time::ZERO, needs: Needs::default(), holes: -1000 }
+            Self {
+                dormancy: Dormancy::new(rests),
+                now: Time::ZERO,
+                needs: Needs::default(),
+                signs: Signs { holes: -1000, ..Signs::default() },
+            }
         }
 
         fn second(&mut self, rests: bool, holds: bool) -> (bool, bool) {
             if self.dormancy.listens(self.now) {
-                self.dormancy.listen(self.holes, self.now);
+                self.dormancy.listen(self.signs, self.now);
             }
             self.now += Span::secs(1);
             self.dormancy.look(rests, holds, self.needs, self.now);
@@ -163,7 +170,7 @@ mod tests {
         fn awake() -> Self {
             let mut run = Self::new(true);
             assert!((0..100).all(|_| run.second(true, false) == RESTS));
-            run.holes += WAKING;
+            run.signs.holes += WAKING;
             assert_eq!(run.second(true, false), AWAKE);
             run
         }
@@ -180,16 +187,16 @@ mod tests {
         let mut run = Run::new(true);
         for _ in 0..100 {
             assert_eq!(run.second(true, false), RESTS);
-            run.holes += WAKING - 1;
+            run.signs.holes += WAKING - 1;
         }
         assert_eq!(run.second(true, false), RESTS);
-        run.dormancy.listen(run.holes, run.now);
+        run.dormancy.listen(run.signs, run.now);
         for part in 0..WAKING {
             assert!(run.dormancy.is_dormant(), "{part} of {WAKING}");
-            run.holes += 1;
+            run.signs.holes += 1;
             run.now += LISTEN;
             assert!(run.dormancy.listens(run.now));
-            run.dormancy.listen(run.holes, run.now);
+            run.dormancy.listen(run.signs, run.now);
             assert!(!run.dormancy.listens(run.now));
         }
         assert!(!run.dormancy.is_dormant());
@@ -218,7 +225,7 @@ mod tests {
         assert_eq!(run.second(true, true), AWAKE);
         assert_eq!(run.second(true, true), AWAKE, "not while anything is held");
         assert_eq!(run.second(true, false), LEAVES);
-        run.holes += 100 * WAKING;
+        run.signs.holes += 100 * WAKING;
         for _ in 0..SWEEPS {
             assert_eq!(run.second(true, false), LEAVES, "not before everything is forgotten");
         }

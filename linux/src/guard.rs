@@ -34,7 +34,7 @@ use crate::dormancy::{Dormancy, Follow, Needs};
 use crate::error::Error;
 use crate::hold::{self, Arrival, Hold, NfQueue, Pair, Redirect, Ring};
 use crate::neighbours::{Neighbours, Notice};
-use crate::netstat::Holes;
+use crate::netstat::Losses;
 use crate::older::Older;
 use crate::privilege;
 use crate::promptness::Promptness;
@@ -92,7 +92,7 @@ pub struct Guard {
     older: Older,
     dormancy: Dormancy,
     /// None where the guard is never dormant.
-    holes: Option<Holes>,
+    losses: Option<Losses>,
     watchdog: Watchdog,
     /// Of the thread that runs it.
     promptness: Option<Promptness>,
@@ -156,7 +156,7 @@ impl Guard {
         let now = sys::now();
         datapath.shared().gate().heartbeat.set(now.0);
         let scheduler = Scheduler::default();
-        let holes = if queue { None } else { holes() };
+        let losses = if queue { None } else { losses() };
         // Before there is anything to make up for, and without the links, which end with this process.
         let standby =
             if options.observe { None } else { Some(Standby::new(rules.clone(), &datapath, vault, hold.aid()?)?) };
@@ -164,7 +164,7 @@ impl Guard {
         // A guard that begins dormant takes them off again: it has seen that they can be there.
         let attachment = attach::attach(clsact, &device, programs)?;
         let ids = attachment.links().then(|| ids(&datapath)).transpose()?;
-        let dormancy = Dormancy::new(holes.is_some() && may_rest(&options, &device));
+        let dormancy = Dormancy::new(losses.is_some() && may_rest(&options, &device));
         Ok(Self {
             neighbours: Neighbours::new(&device, ids),
             older: Older::new(&device),
@@ -183,7 +183,7 @@ impl Guard {
             rescues: 0,
             scheduler,
             dormancy,
-            holes,
+            losses,
             sweeper: Sweeper::default(),
             peak_active: 0,
             arrivals: Vec::new(),
@@ -255,10 +255,10 @@ impl Guard {
         if !self.dormancy.listens(now) {
             return;
         }
-        if let Some(Ok(holes)) = self.holes.as_mut().map(Holes::count) {
-            self.dormancy.listen(holes, now);
+        if let Some(Ok(signs)) = self.losses.as_mut().map(Losses::count) {
+            self.dormancy.listen(signs, now);
         } else {
-            self.holes = None;
+            self.losses = None;
         }
     }
 
@@ -267,7 +267,7 @@ impl Guard {
         let shared = self.datapath.shared();
         let holds = self.scheduler.held() > 0 || shared.gate().held.get() > 0;
         let needs = Needs { held: self.hold_times.len(), lost: shared.gate().lost.get() };
-        let rests = self.holes.is_some() && may_rest(&self.options, &self.device);
+        let rests = self.losses.is_some() && may_rest(&self.options, &self.device);
         self.dormancy.look(rests, holds, needs, now);
         if self.dormancy.is_dormant() && self.attachment.take().is_some() {
             self.hand_back();
@@ -467,8 +467,8 @@ fn ids(datapath: &Datapath) -> Result<(u32, u32), Error> {
 }
 
 /// What wakes a dormant guard, where the kernel tells of it.
-fn holes() -> Option<Holes> {
-    Holes::open()
+fn losses() -> Option<Losses> {
+    Losses::open()
         .inspect_err(|error| tracing::warn!("the guard is never dormant, for losses would not be seen: {error}"))
         .ok()
 }

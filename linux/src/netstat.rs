@@ -15,44 +15,68 @@ pub fn counters(text: &str) -> impl Iterator<Item = (&str, &str, u64)> {
     )
 }
 
-/// Holes in what has arrived at the sockets of a network namespace.
+/// What sockets have seen so far that speaks for losses of what arrives. Some of it is due to other things: only what it grows by tells.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Signs {
+    /// Segments, or aggregates of them, that came after a hole, less those that came twice: what others have only overtaken is
+    /// sent again all the same, and reported as a duplicate (RFC 2883).
+    pub(crate) holes: i64,
+    /// Timers of this host that have fired for what it had sent: retransmission timers and tail loss probes.
+    pub(crate) repeats: i64,
+    /// Reports of peers that they had got before what was sent again.
+    pub(crate) needless: i64,
+}
+
+impl Signs {
+    /// Losses since then. What is sent again although the peer has it was answered, and the answer was lost: where that was one segment, there
+    /// is no hole.
+    pub(crate) fn losses_since(self, before: Self) -> i64 {
+        let unheard = self.repeats.wrapping_sub(before.repeats).min(self.needless.wrapping_sub(before.needless));
+        self.holes.wrapping_sub(before.holes).max(0) + unheard.max(0)
+    }
+}
+
+/// Counts them for the sockets of a network namespace.
 #[derive(Debug)]
-pub(crate) struct Holes {
+pub(crate) struct Losses {
     file: File,
     text: String,
 }
 
-impl Holes {
+impl Losses {
     /// Of the calling thread's network namespace.
     ///
     /// # Errors
-    /// When the kernel does not count it, or `/proc` is not mounted.
+    /// When the kernel does not count them, or `/proc` is not mounted.
     pub(crate) fn open() -> io::Result<Self> {
         let mut opened = Self { file: File::open("/proc/thread-self/net/netstat")?, text: String::new() };
         opened.count()?;
         Ok(opened)
     }
 
-    /// Segments, or aggregates of them, that came after a hole so far, less those that came twice: what others have only overtaken is
-    /// sent again all the same, and reported as a duplicate (RFC 2883). There are other duplicates, too: only what it grows by tells.
+    /// What there has been so far.
     ///
     /// # Errors
     /// When the kernel does not tell.
-    pub(crate) fn count(&mut self) -> io::Result<i64> {
+    pub(crate) fn count(&mut self) -> io::Result<Signs> {
         self.text.clear();
         self.file.seek(SeekFrom::Start(0))?;
         self.file.read_to_string(&mut self.text)?;
-        holes(&self.text).ok_or_else(|| io::Error::other("the kernel does not count TCPOFOQueue"))
+        signs(&self.text).ok_or_else(|| io::Error::other("the kernel does not count TCPOFOQueue"))
     }
 }
 
-fn holes(text: &str) -> Option<i64> {
+fn signs(text: &str) -> Option<Signs> {
     let sum = |names: &[&str]| {
         let wanted = |(group, name, value)| (group == "TcpExt" && names.contains(&name)).then_some(value);
         counters(text).filter_map(wanted).reduce(u64::wrapping_add)
     };
     let twice = sum(&["TCPDSACKOldSent", "TCPDSACKOfoSent"]).unwrap_or(0);
-    Some(sum(&["TCPOFOQueue"])?.wrapping_sub(twice).cast_signed())
+    Some(Signs {
+        holes: sum(&["TCPOFOQueue"])?.wrapping_sub(twice).cast_signed(),
+        repeats: sum(&["TCPTimeouts", "TCPLossProbes"]).unwrap_or(0).cast_signed(),
+        needless: sum(&["TCPDSACKRecv"]).unwrap_or(0).cast_signed(),
+    })
 }
 
 #[cfg(test)]
@@ -68,16 +92,37 @@ mod tests {
     }
 
     #[test]
-    fn this_kernel_counts_holes() {
-        let mut opened = Holes::open().expect("the kernel tells");
+    fn this_kernel_counts_losses() {
+        let mut opened = Losses::open().expect("the kernel tells");
         assert!(opened.count().is_ok(), "and again");
     }
 
     #[test]
     fn what_came_twice_was_no_hole() {
-        let text = |names: &str, values: &str| holes(&format!("TcpExt: {names}\nTcpExt: {values}\n"));
-        assert_eq!(text("TCPOFOQueue TCPDSACKOldSent TCPDSACKOfoSent", "50 9 1"), Some(40));
-        assert_eq!(text("TCPOFOQueue TCPDSACKOldSent", "5 9"), Some(-4));
-        assert_eq!(text("TCPDSACKOldSent", "9"), None);
+        let holes =
+            |names: &str, values: &str| signs(&format!("TcpExt: {names}\nTcpExt: {values}\n")).map(|signs| signs.holes);
+        assert_eq!(holes("TCPOFOQueue TCPDSACKOldSent TCPDSACKOfoSent", "50 9 1"), Some(40));
+        assert_eq!(holes("TCPOFOQueue TCPDSACKOldSent", "5 9"), Some(-4));
+        assert_eq!(holes("TCPDSACKOldSent", "9"), None);
+    }
+
+    #[test]
+    fn what_a_timer_repeats_although_the_peer_has_it_tells_of_a_lost_answer() {
+        let text = "TcpExt: TCPOFOQueue TCPTimeouts TCPLossProbes TCPDSACKRecv\nTcpExt: 0 3 40 41\n";
+        let before = signs(text).expect("holes are counted");
+        assert_eq!(before, Signs { holes: 0, repeats: 43, needless: 41 });
+        let since = |holes, repeats, needless| {
+            Signs {
+                holes: before.holes + holes,
+                repeats: before.repeats + repeats,
+                needless: before.needless + needless,
+            }
+            .losses_since(before)
+        };
+        assert_eq!(since(0, 9, 9), 9);
+        assert_eq!(since(0, 9, 2), 2, "the rest was lost on its way to the peer");
+        assert_eq!(since(0, 1, 9), 1, "the rest is what fast retransmits repeat");
+        assert_eq!(since(-3, 4, 4), 4, "more came twice than there were holes");
+        assert_eq!(since(5, 1, 1), 6);
     }
 }
