@@ -88,6 +88,8 @@ pub enum DropReason {
     Full,
     /// Early drop by the queue discipline.
     Early,
+    /// Lost by chance (`switch.loss`).
+    Chance,
     /// Discarded by the scheme.
     Scheme,
 }

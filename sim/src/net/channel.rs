@@ -40,6 +40,8 @@ pub enum Refusal {
     Full,
     /// The discipline dropped it early.
     Early,
+    /// Lost by chance.
+    Chance,
 }
 
 /// A frame that fills the buffer.
@@ -104,6 +106,8 @@ struct Queue {
     /// Each frame is to be offered: a switch counts flows here.
     looked_at: bool,
     discipline: Queueing,
+    /// Of 2^64 frames so many are lost by chance.
+    loss: u64,
     waiting: VecDeque<Waiting>,
     waiting_bytes: u64,
     /// The far end has paused this channel (IEEE 802.3x) since then.
@@ -147,6 +151,7 @@ impl Channel {
                 count_transmitting: config.count_transmitting,
                 looked_at: false,
                 discipline: Queueing::DropTail,
+                loss: 0,
                 waiting: VecDeque::new(),
                 waiting_bytes: 0,
                 paused_at: None,
@@ -161,9 +166,11 @@ impl Channel {
         self.plain = false;
     }
 
-    /// Gives the queue a discipline.
-    pub(super) fn set_discipline(&mut self, discipline: Queueing) {
+    /// Gives the queue a discipline, and the chance that a frame is lost however full it is, 0 to 1.
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a part of 2^64; all of it saturates")]
+    pub(super) fn set_discipline(&mut self, discipline: Queueing, loss: f64) {
         self.queue.discipline = discipline;
+        self.queue.loss = (loss * 2f64.powi(64)) as u64;
         self.plain = self.queue.is_plain();
     }
 
@@ -263,6 +270,11 @@ impl Channel {
         pool_left: u64,
         random: &mut Random,
     ) -> Result<Offer, Refusal> {
+        // Nothing by chance on a plain channel.
+        if !BUSY && self.queue.loss > 0 && random.bits() < self.queue.loss {
+            self.queue.counters.drops += 1;
+            return Err(Refusal::Chance);
+        }
         let frame = self.padded(packet);
         let paused = if BUSY { None } else { self.queue.paused_at };
         let count_transmitting = !BUSY && self.queue.count_transmitting;
@@ -389,6 +401,7 @@ impl Queue {
         !self.count_transmitting
             && !self.looked_at
             && self.pool.is_none()
+            && self.loss == 0
             && !matches!(self.discipline, Queueing::Red(_))
     }
 

@@ -203,7 +203,8 @@ impl Plan {
                 let frame_time = channel.transmission(full_frame);
                 grain = grain.min(frame_time);
                 if matches!(near, End::Switch(_)) {
-                    channel.set_discipline(Queueing::new(&scenario.switch.discipline, frame_time));
+                    channel
+                        .set_discipline(Queueing::new(&scenario.switch.discipline, frame_time), scenario.switch.loss);
                 }
                 channels.push(channel);
                 interfaces.push(Interface {

@@ -277,6 +277,7 @@ fn switch(switch: &Switch, scenario: &Scenario) -> Checked {
             return refuse("switch.pause", "ports that share a pool cannot pause: leave switch.pool out");
         }
     }
+    number("switch.loss", switch.loss)?;
     match &switch.discipline {
         Discipline::DropTail => Ok(()),
         Discipline::Ecn(ecn) => marking("switch.discipline", ecn.mark_above),

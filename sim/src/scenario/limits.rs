@@ -59,6 +59,7 @@ const RANGES: &[(&str, Range)] = &[
     ("network.sender_hosts", SENDERS),
     ("switch.buffer", QUEUE),
     ("switch.pool", Said("a full frame to 64GB")),
+    ("switch.loss", Number(0.0, 1.0)),
     ("switch.discipline.min", Number(0.0, 1e9)),
     ("switch.discipline.max", Number(0.0, 1e9)),
     ("switch.discipline.max_probability", Above(0.0, 1.0)),

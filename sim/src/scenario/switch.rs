@@ -21,6 +21,8 @@ pub struct Switch {
     /// Ethernet flow control (IEEE 802.3x): a frame that does not fit is not dropped but waits at the far end of its link,
     /// and all frames behind it on that link with it.
     pub pause: bool,
+    /// Chance that a frame is lost however full the port is: a bad cable, a radio link. 0 to 1.
+    pub loss: f64,
     /// What happens to an arriving frame.
     pub discipline: Discipline,
 }
@@ -32,6 +34,7 @@ impl Default for Switch {
             pool: None,
             count_transmitting: false,
             pause: false,
+            loss: 0.0,
             discipline: Discipline::DropTail,
         }
     }

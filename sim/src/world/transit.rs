@@ -180,6 +180,7 @@ impl From<Refusal> for DropReason {
         match refusal {
             Refusal::Full => Self::Full,
             Refusal::Early => Self::Early,
+            Refusal::Chance => Self::Chance,
         }
     }
 }
