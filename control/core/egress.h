@@ -16,15 +16,6 @@ INLINE bool daemon_lives(WITH_CORE __u64 now)
 	return SETTINGS->stale == 0 || since(now, get64(&GATE->heartbeat)) <= SETTINGS->stale;
 }
 
-/* Whether senders nearby may send much more than the budget: they have kept windows of before the guard came, or that they had when it was
- * larger. What overflows then says nothing about the budget. */
-INLINE bool windows_were_kept(CORE_ONLY)
-{
-	__u64 threshold = get64(&GATE->threshold);
-
-	return SETTINGS->credit && owed_up_to(CORE path_of(threshold)) > 2 * threshold;
-}
-
 HOT enum class ack_class(struct flow *flow, const struct segment *segment, bool repeated, bool same_window, bool was_zero)
 {
 	__u32 flags = get32(&flow->flags);
@@ -108,6 +99,19 @@ INLINE bool only_a_copy_waits(const struct flow *flow)
 	return get32(&flow->held) == 1 && any_flag(flow, FLOW_COPIED);
 }
 
+/* Our retransmission timer has fired: for what is held; or what the peer answered may be lost (was_unheard), after it was asked. */
+INLINE void note_repeat(WITH_CORE struct flow *flow, __u64 now)
+{
+	bool waits = get32(&flow->held) > 0 && !only_a_copy_waits(flow);
+	__u64 asked = max_u64(get64(&flow->last_active), saturating_sub(now, LONGEST_RTT));
+
+	if (waits)
+		note_own_timer(CORE (__u64)(__u32)((__u32)(now >> 10) - get32(&flow->held_since)) << 10);
+	/* The peer may only have delayed its ACK. */
+	if (!any_flag(flow, FLOW_RECOVERING))
+		set32(&flow->hole_since, waits || since(now, asked) <= DELAYED_ACK ? now | KEPT_WINDOWS : asked & ~KEPT_WINDOWS);
+}
+
 /* Notes how far our TCP has sent, and whether this is what it had sent before. If that is the first that the peer has not acknowledged,
  * the retransmission timer has fired. A tail loss probe (RFC 8985 section 7.3), which comes much earlier, repeats the last of several, and
  * the SACK that it brings the others. */
@@ -119,8 +123,8 @@ INLINE void note_sent(WITH_CORE struct flow *flow, const struct segment *segment
 	put_flags(flow, FLOW_REPEATS, repeats);
 	if (new)
 		set32(&flow->sent, end);
-	else if (repeats && segment->seq == get32(&flow->timed) && get32(&flow->held) > 0 && !only_a_copy_waits(flow))
-		note_own_timer(CORE (__u64)(__u32)((__u32)(now >> 10) - get32(&flow->held_since)) << 10);
+	else if (repeats && segment->seq == get32(&flow->timed))
+		note_repeat(CORE flow, now);
 }
 
 /* What the segment is to the gate; CLASS_NONE for what triggers nothing and is never held. */

@@ -104,6 +104,9 @@ INLINE void follow_mss(struct flow *flow, const struct segment *segment, __u32 e
 	}
 }
 
+/* From so long on, ns, a handshake may have lost a segment and waited for a timer: a round trip that is much shorter corrects it. */
+#define LATE_HANDSHAKE 100000000u
+
 /* How long a least RTT is believed, in units of 1024 ns: a path may become longer. */
 #define RTT_MEMORY (10u * 1000000000u / 1024u)
 
@@ -195,6 +198,8 @@ INLINE void sample_timestamp(WITH_CORE struct flow *flow, const struct segment *
 	sample = min_u64(since(now, start), LONGEST_RTT);
 	if (SETTINGS->timestamps)
 		set32(&flow->rtt, smooth(get32(&flow->rtt), sample));
+	else if (get32(&flow->rtt) >= LATE_HANDSHAKE && sample < get32(&flow->rtt) / 2)
+		set32(&flow->rtt, max_u64(sample, 1));
 	if (segment->payload > 0 && segment->tsecr == get32(&flow->ts_value)) {
 		note_least_rtt(flow, without_queue(CORE flow, sample), now);
 		if (SETTINGS->credit)
@@ -217,7 +222,10 @@ INLINE void sample_answer(WITH_CORE struct flow *flow, __u32 payload, __u64 now)
 		note_least_rtt(flow, without_queue(CORE flow, sample), now);
 }
 
-INLINE void count_loss(WITH_CORE const struct flow *flow, __u64 now)
+/* What costs a timeout weighs as much as so many holes: nothing looks like it by chance. */
+#define TIMEOUT 4
+
+INLINE void count_loss(WITH_CORE const struct flow *flow, bool timeout, __u64 now)
 {
 	__u64 cut_at = get64(&GATE->cut_at);
 	bool since_cut = since(now, cut_at) >> 31 > 0 || seq_distance(get32(&flow->hole_since), (__u32)cut_at) > 0;
@@ -226,8 +234,44 @@ INLINE void count_loss(WITH_CORE const struct flow *flow, __u64 now)
 	if (SETTINGS->credit)
 		forget_idle(CORE now);
 	add64(&GATE->belied, 1);
-	if (since_cut && !(get32(&flow->hole_since) & KEPT_WINDOWS))
-		add64(&GATE->overflow, 1);
+	if (!since_cut || get32(&flow->hole_since) & KEPT_WINDOWS)
+		return;
+	add64(&GATE->overflow, timeout ? TIMEOUT : 1);
+	if (timeout)
+		add64(&GATE->unheard, 1);
+}
+
+/* Whether senders nearby may send much more than the budget: they have kept windows of before the guard came, or that they had when it was
+ * larger. What overflows then says nothing about the budget. */
+INLINE bool windows_were_kept(CORE_ONLY)
+{
+	__u64 threshold = get64(&GATE->threshold);
+
+	return SETTINGS->credit && owed_up_to(CORE path_of(threshold)) > 2 * threshold;
+}
+
+/* No peer delays an ACK for longer, ns: Linux when it expects to answer. */
+#define DELAYED_ACK 40000000ull
+/* A pause that no delayed ACK explains, ns. */
+#define A_TIMEOUT (DELAYED_ACK / 4 * 5)
+
+/*
+ * Whether what arrives `pause` after the last follows a tail that was lost: that leaves no hole, and the sender's timer fires. It had not said
+ * that it has no more (PSH), could have sent a whole segment, and waited for longer than an ACK of ours may be delayed (A_TIMEOUT).
+ */
+INLINE bool tail_was_lost(const struct flow *flow, __u64 pause)
+{
+	return pause <= LONGEST_RTT && get64(&flow->size) > 0 && get32(&flow->held) == 0 &&
+	       !any_flag(flow, FLOW_PUSHED | FLOW_RECOVERING) && remaining(flow, get32(&flow->received)) >= get32(&flow->mss);
+}
+
+SUBPROGRAM int note_tail(WITH_CORE struct flow *flow, __u64 pause, __u64 now)
+{
+	if (!flow || !tail_was_lost(flow, pause))
+		return 0;
+	set32(&flow->hole_since, ((now - pause) & ~KEPT_WINDOWS) | (windows_were_kept(CORE_ALONE) ? KEPT_WINDOWS : 0));
+	count_loss(CORE flow, true, now);
+	return 0;
 }
 
 /* The newest TSval of the flow's data is noted. */
@@ -322,6 +366,8 @@ HOT void receive(WITH_CORE struct flow *flow, const struct segment *segment, __u
 			else
 				raise_flags(flow, FLOW_PUSHES_MIDWAY | (any_flag(flow, FLOW_CUT) ? FLOW_CUTS_MIDWAY : 0));
 		}
+		if (pause > A_TIMEOUT)
+			note_tail(CORE flow, pause, now);
 		note_message(CORE flow, segment, pause);
 		if (withdraw(flow, FLOW_FORGIVEN))
 			add64(&GATE->belied, 1);
@@ -352,7 +398,7 @@ HOT void receive(WITH_CORE struct flow *flow, const struct segment *segment, __u
 			void_debt(CORE flow);
 	} else {
 		if (any_flag(flow, FLOW_RECOVERING) && was_lost(CORE flow, segment, now))
-			count_loss(CORE flow, now);
+			count_loss(CORE flow, false, now);
 		if (get32(&flow->held) > 0 && seq_distance(end, get32(&flow->ack_high)) <= 0 &&
 		    seq_distance(end, get32(&flow->released_ack)) > 0) {
 			/* A tail loss probe repeats the last segment (RFC 8985), a timeout the first. */
@@ -419,6 +465,24 @@ INLINE void note_ecn(struct flow *flow, const struct segment *segment)
 	}
 }
 
+/* Whether the peer had what our timer has repeated, and is heard of it for the first time: what it answered was lost. An answer of one segment
+ * leaves no hole, and no other trace. It says so itself (RFC 2883), or what comes echoes an older timestamp than that of the repeat. */
+INLINE bool was_unheard(const struct flow *flow, const struct segment *segment)
+{
+	if (get32(&flow->timed) == segment->ack || get32(&flow->sent) != segment->ack)
+		return false;
+	return (segment->dsack || (segment->timestamps && seq_distance(segment->tsecr, get32(&flow->tsval)) < 0)) &&
+	       !any_flag(flow, FLOW_RECOVERING) && !(get32(&flow->hole_since) & KEPT_WINDOWS);
+}
+
+/* Something arrives after our TCP has last repeated something. */
+SUBPROGRAM int note_heard(WITH_CORE const struct flow *flow, const struct segment *segment, __u64 now)
+{
+	if (flow && segment && was_unheard(flow, segment))
+		count_loss(CORE flow, true, now);
+	return 0;
+}
+
 /* Which segment of ours a timer would repeat. */
 INLINE void note_timed(struct flow *flow, const struct segment *segment)
 {
@@ -458,6 +522,8 @@ HOT bool account_ingress(WITH_CORE struct flow *flow, const struct segment *segm
 	}
 	set64(&flow->last_seen, now);
 	note_multipath(CORE flow, segment);
+	if (any_flag(flow, FLOW_REPEATS))
+		note_heard(CORE flow, segment, now);
 	note_timed(flow, segment);
 	if (segment->flags & RST) {
 		close_handshake(CORE flow);

@@ -146,7 +146,8 @@ INLINE __u64 pipe_of(WITH_CORE const struct flow *flow)
 
 /* Whether the window of a sender in the middle of a response has no room for a whole segment: it sends nothing then, and waits for its next
  * grant (RFC 9293 section 3.8.6.2.1), unless that is the end of its response. Over short paths only if more than that is expected to follow; and
- * what only rounds windows up counts there as in flight all the same: what nobody accounts has that room. */
+ * what only rounds windows up counts there as in flight all the same: what nobody accounts has that room. But not of streams,
+ * where that of all active flows would bind a quarter of the budget: they would wait for each other. */
 INLINE bool has_no_room(WITH_CORE const struct flow *flow, __u32 window)
 {
 	__u32 mss = get32(&flow->mss);
@@ -157,6 +158,8 @@ INLINE bool has_no_room(WITH_CORE const struct flow *flow, __u32 window)
 	response = expected(CORE flow);
 	if (size < response && size + window >= response)
 		return false;
+	if (size > LONGEST_RESPONSE * get64(&GATE->threshold) && get64(&GATE->active) * flow_wire(flow, window) > get64(&GATE->threshold) / 4)
+		return true;
 	return (window >= mss / 4 && size < response) || pipe_of(CORE flow) > 0;
 }
 
@@ -207,6 +210,14 @@ INLINE __u64 port_holds(CORE_ONLY)
 	return marks_bound(CORE_ALONE) ? threshold : max_u64(threshold, SETTINGS->buffer);
 }
 
+/* What even shallow ports are taken to hold, wire bytes, or less, once that was too much (control/src/budget.rs). */
+INLINE __u64 shallow_port(CORE_ONLY)
+{
+	__u64 usual = max_u64(SHALLOW, link_rate(CORE_ALONE) * SHALLOW_TIME >> 20), less = get64(&GATE->shallow);
+
+	return less > 0 ? min_u64(less, usual) : usual;
+}
+
 /* What short answers may use of the port with all else that is on its way, wire bytes: seven eighths of what a given budget may be, and under PAC,
  * which uses it all, a part more, for its estimates run high; or, where nobody gave one, what shallow ports hold all the same. */
 INLINE __u64 brief_room(CORE_ONLY)
@@ -214,7 +225,7 @@ INLINE __u64 brief_room(CORE_ONLY)
 	__u64 holds = port_holds(CORE_ALONE);
 
 	if (SETTINGS->search)
-		return max_u64(holds + holds / 8, max_u64(SHALLOW, link_rate(CORE_ALONE) * SHALLOW_TIME >> 20));
+		return max_u64(holds + holds / 8, shallow_port(CORE_ALONE));
 	return SETTINGS->credit ? max_u64(get64(&GATE->threshold), holds - holds / 8) : holds + holds / 32;
 }
 

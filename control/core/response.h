@@ -98,7 +98,9 @@ INLINE void note_pause(WITH_CORE __u32 wire, __u64 now)
  */
 INLINE void note_idle(WITH_CORE const struct flow *flow, __u64 pause, __u64 now)
 {
-	__u64 came = (__u32)((__u32)arrived(CORE_ALONE) - get32(&flow->arrived_before)), rate = path_rate(CORE_ALONE);
+	__u64 came = (__u32)((__u32)arrived(CORE_ALONE) - get32(&flow->arrived_before)), given = link_rate(CORE_ALONE);
+	/* Where nobody told, no more than has arrived: else what stood in the queue would pass for an idle link. */
+	__u64 rate = given > 0 ? given : get64(&GATE->peak);
 	__u64 known = get64(&GATE->think), busy = (__u32)((__u32)arrived(CORE_ALONE) - get32(&GATE->arrived_idle));
 	__u64 queued = min_u64(came, SETTINGS->search ? busy : min_u64(busy, port_holds(CORE_ALONE)));
 	__u64 sample = rate > 0 ? saturating_sub(pause, (queued << 20) / rate) : 0;

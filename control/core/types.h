@@ -287,9 +287,9 @@ struct gate {
 	__u64 last_syn;
 	/* How many were opened one right after the other until then. */
 	__u64 syn_burst;
-	/* Data segments that were lost and came again to fill a hole that our TCP had reported: what loss looks like at the
-	 * receiver. Repeats of what was not lost, such as tail loss probes, do not count, and neither does what other
-	 * segments have overtaken on the way. */
+	/* Data segments that were lost and came again to fill a hole that our TCP had reported, and answers that left no hole (was_unheard):
+	 * what loss looks like at the receiver. Repeats of what was not lost, such as tail loss probes, do not count, and neither does what
+	 * other segments have overtaken on the way. */
 	__u64 lost;
 	/* Of these, such whose hole was first reported when a cut of the budget had had its effect: one overflow is repaired bit
 	 * by bit, and cuts it once. Nor what is lost while senders have kept windows of much more than the budget. */
@@ -344,9 +344,13 @@ struct gate {
 	__u32 next_handshake;
 	/* When these began: the low 32 bits of ns / 1024. */
 	__u32 handshakes_since;
+	/* Of overflow, losses that cost a timeout: each weighs as much as several. */
+	__u64 unheard;
+	/* What even shallow ports are taken to hold, once that was too much, wire bytes; else 0. Only where nobody gave a buffer. */
+	__u64 shallow;
 } __attribute__((aligned(64)));
 
-/* In hole_since: much more than the budget was in flight. */
+/* In hole_since: what was lost says nothing about the budget, for much more than that was in flight. */
 #define KEPT_WINDOWS 1ull
 
 /* State of one connection; what nearly every segment needs comes first. */

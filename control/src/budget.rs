@@ -20,7 +20,8 @@
 //!   slow) takes the budget up by a quarter each epoch, as far as is known to be safe; where no buffer is given, at least to
 //!   three times the first budget.
 //! - **Loss** seen at the receiver (holes that retransmissions fill), where the buffer is not known, takes a quarter away
-//!   and sets a ceiling, which rises again slowly. What is repaired of one overflow takes one quarter, however long that lasts. **CE** acts through PAC's Eq. 2 on the threshold, below the budget. While
+//!   and sets a ceiling, which rises again slowly. What is repaired of one overflow takes one quarter, however long that lasts. What is lost
+//!   whatever the budget is (`losses`) takes nothing for good. **CE** acts through PAC's Eq. 2 on the threshold, below the budget. While
 //!   marks keep the queue short, a budget within a given buffer need not, and grows.
 //!
 //! An epoch counts only if something was held from its begin to its end, or nothing was and windows were lowered all the same (then only
@@ -31,8 +32,10 @@
 //! Neighbouring epochs are compared, and many of them, because hosts are descheduled, and rounds begin and end.
 
 mod epoch;
+mod losses;
 
 use epoch::{Binds, Epoch, Outcome};
+use losses::{LOSS_MEMORY, Losses};
 
 use crate::gate::config::{Config, FULL_FRAME, Prices};
 use crate::gate::state::Gate;
@@ -68,11 +71,8 @@ const PLAIN: u64 = 16;
 const FULL: u64 = 15;
 /// Epochs between trials: at least, after less was too little for the first time, and at most.
 const WAITS: (u32, u32, u32) = (4, 32, 128);
-/// So many losses within a few epochs are an overflow. Fewer may be anything: what is repeated while its ACK is on its way
-/// looks like loss, too.
-const OVERFLOW: u64 = 8;
-/// So many losses in this time begin the search where it waits for them.
-const LOSS_MEMORY: Span = Span::secs(1);
+/// Payload of the longest short answers: two ordinary segments (`answers_briefly` of `core/flow.h`).
+const LONGEST_SHORT: u64 = 2 * FULL_FRAME;
 /// For so long after an overflow what is lost belongs to it, at least; also for four times what responses take to begin.
 const AFTERMATH: Span = Span::millis(20);
 /// Epochs for which the ceiling stays after an overflow, before it rises.
@@ -132,9 +132,7 @@ pub struct Budget {
     epoch: Epoch,
     /// When it is to be looked at again at the earliest.
     next: Time,
-    lost: u64,
-    /// Losses of late; forgets an eighth each epoch.
-    recent: u64,
+    losses: Losses,
     /// Epochs since the last overflow.
     clean: u32,
     ceiling: u64,
@@ -207,16 +205,22 @@ impl Budget {
     fn first(config: &Config) -> u64 {
         let top = top(config);
         match config {
-            Config { auto: true, .. } => FIRST.max(config.rate_mbps * FIRST_TIME.0 / 8_000).min(top),
+            Config { auto: true, .. } => Self::half_of_shallow(config).min(top),
             Config { prices: Prices::Exact, .. } => (top - top / 4).max(2 * FULL_FRAME),
             _ => top,
         }
     }
 
+    /// Half of what even shallow ports are taken to hold.
+    fn half_of_shallow(config: &Config) -> u64 {
+        FIRST.max(config.rate_mbps * FIRST_TIME.0 / 8_000)
+    }
+
     /// A search that begins anew: what was lost before tells nothing about it.
     #[must_use]
     pub fn anew(gate: &Gate) -> Self {
-        Self { lost: gate.overflow.get(), ..Self::default() }
+        gate.shallow.set(0);
+        Self { losses: Losses::anew(gate), ..Self::default() }
     }
 
     /// Whether other settings begin another search: the buffer, whether it is known, or whether the search waits for losses.
@@ -263,30 +267,38 @@ impl Budget {
         let (beside, farthest) = (gate.peak_active.get() * QUANTUM, FARTHEST * Self::first(config));
         let pause = if config.auto && beside <= farthest { length } else { Span::ZERO };
         let outcome = self.epoch.look(binds, gate.bytes.get(), length, pause, gate.threshold.get(), now);
-        // Where nobody is bound, what one sender loses again and again is taken for one overflow, when somebody is.
-        let lost = self.recent + gate.overflow.get().wrapping_sub(self.lost);
-        let overflows = config.auto && binds != Binds::Nobody && lost >= OVERFLOW;
+        let overflows = config.auto && self.losses.overflow(gate, binds != Binds::Nobody, now);
         if outcome == Outcome::None && !overflows {
             return;
         }
-        self.recent -= self.recent.div_ceil(8);
-        self.recent += gate.overflow.get().wrapping_sub(self.lost);
-        self.lost = gate.overflow.get();
+        self.losses.take_in(gate, (link(config, gate) * EPOCH.0) >> 20, now);
         self.clean += 1;
         if self.clean > CAUTION {
             self.ceiling += self.ceiling / 1024;
         }
+        if self.clean.is_multiple_of(CAUTION) {
+            gate.shallow.set(gate.shallow.get() + gate.shallow.get() / 64);
+        }
         let budget = gate.cap.get();
         let top = self.top(config);
         let next = if overflows {
-            (self.recent, self.clean) = (0, 0);
+            let (low, again) = (budget <= Self::first(config) * 5 / 4, self.clean <= CAUTION);
+            self.clean = 0;
+            if self.losses.cut(gate, low, again, now) {
+                self.begin_again(config, gate);
+                return;
+            }
             self.epoch.begin(gate.bytes.get(), false, now);
             // Nor what has been asked for by now, and is lost when it comes.
             gate.cut_at.set((now + AFTERMATH.max(Span(4 * gate.response_delay.get()))).0);
             self.phase = Phase::Keep { epochs: WAITS.1, up: false };
-            // High enough for it to rise again, however many losses come in a row.
-            self.ceiling = (budget - budget / 8).max(2 * LEAST);
-            budget - budget / 4
+            if Self::short_answers_overflow(config, gate, budget) {
+                budget
+            } else {
+                // High enough for it to rise again, however many losses come in a row.
+                self.ceiling = (budget - budget / 8).max(2 * LEAST);
+                budget - budget / 4
+            }
         } else if let Outcome::Over(rate) = outcome {
             let link = link(config, gate);
             let useful = [beside, whole_responses(gate, link)].into_iter().filter(|&budget| budget <= farthest).max();
@@ -308,8 +320,9 @@ impl Budget {
     /// Uses more of a given buffer once the first rounds are over and nothing has been lost. The search itself may never begin: a few
     /// senders hardly wait.
     fn trust(&mut self, config: &Config, gate: &Gate, now: Time) {
-        if self.begun == Time::ZERO || gate.overflow.get() != self.lost {
-            (self.begun, self.lost) = (now, gate.overflow.get());
+        if self.begun == Time::ZERO || self.losses.are_new(gate) {
+            self.begun = now;
+            self.losses.note(gate);
         }
         if now.since(self.begun) >= LOSS_MEMORY {
             let top = top(config);
@@ -318,18 +331,44 @@ impl Budget {
         }
     }
 
+    /// After an overflow: short answers may use more of the port than the budget (`brief_room` of `core/path.h`), from now on half as much.
+    /// Whether it was they alone, and the budget may be right.
+    fn short_answers_overflow(config: &Config, gate: &Gate, budget: u64) -> bool {
+        let usual = FARTHEST * Self::half_of_shallow(config);
+        let room = match gate.shallow.get() {
+            0 => usual,
+            less => less.min(usual),
+        };
+        if room <= budget + budget / 8 {
+            return false;
+        }
+        gate.shallow.set(room / 2);
+        (1..=LONGEST_SHORT).contains(&gate.largest_response.get())
+    }
+
     /// Begins with the search once an overflow has been seen.
     fn await_loss(&mut self, config: &Config, gate: &Gate, now: Time) {
         if now >= self.next {
-            (self.next, self.lost) = (now + LOSS_MEMORY, gate.overflow.get());
+            self.next = now + LOSS_MEMORY;
+            self.losses.note(gate);
         }
-        if gate.overflow.get().wrapping_sub(self.lost) < OVERFLOW {
+        if !self.losses.begin(gate) {
             return;
         }
-        (self.next, self.lost) = (now, gate.overflow.get());
+        self.next = now;
+        self.losses.note(gate);
         self.phase = Phase::Start { rate: 0, flat: 0 };
         gate.cut_at.set((now + AFTERMATH).0);
         gate.cap.set(Self::first(config));
+        gate.threshold.set(gate.cap.get());
+    }
+
+    /// Losses have nothing to do with the budget: the search begins again as if there had been none, or waits for more.
+    fn begin_again(&mut self, config: &Config, gate: &Gate) {
+        self.ceiling = 0;
+        self.phase = if Self::waits_for_loss(config) { Phase::New } else { Phase::Start { rate: 0, flat: 0 } };
+        gate.shallow.set(0);
+        gate.cap.set(Self::initial(config));
         gate.threshold.set(gate.cap.get());
     }
 

@@ -245,3 +245,30 @@ fn short_answers_that_fit_the_port_are_not_held() {
         }
     }
 }
+
+#[test]
+fn short_answers_that_overflow_a_very_shallow_port_are_noticed_and_come_more_slowly() {
+    // 8, 20, 3 and 8 Mb/s without what tells of answers that leave no hole, and with room for as many as most ports hold.
+    for (buffer, senders, volume, least) in [
+        ("32KB", 200, "1KB", 400.0),
+        ("32KB", 200, "2KB", 700.0),
+        ("24KB", 400, "500B", 300.0),
+        ("48KB", 200, "1KB", 450.0),
+    ] {
+        let settings = [("rounds", "400"), ("pac.threshold", "4MB"), ("tcp.dsack", "true")];
+        let (goodput, _) =
+            rounds_of(&settings, "auto", ["1gbit", buffer, "100us"], senders, [volume, "persistent", "pull"]);
+        assert!(goodput > least, "{senders} of {volume}, {buffer}: {goodput} Mb/s");
+    }
+}
+
+#[test]
+fn a_guard_that_is_told_nothing_notices_that_answers_of_one_segment_are_lost() {
+    for (rate, senders, volume, least) in [("200mbit", 200, "1KB", 130.0), ("1gbit", 400, "500B", 400.0)] {
+        // So low a rate is none.
+        let settings = [("rounds", "400"), ("pac.threshold", "4MB"), ("pac.rate", "1kbit"), ("tcp.dsack", "true")];
+        let (goodput, _) =
+            rounds_of(&settings, "auto", [rate, "96KB", "100us"], senders, [volume, "persistent", "pull"]);
+        assert!(goodput > least, "{senders} of {volume}, {rate}: {goodput} Mb/s; 8 as without a guard");
+    }
+}

@@ -2,6 +2,7 @@
 
 use alloc::vec::Vec;
 
+use super::losses::{Losses, OVERFLOW};
 use super::*;
 
 /// A link that carries `min(budget / rtt, rate)` while work is held. Returns the mean budget of the last half of the
@@ -147,19 +148,49 @@ fn what_belongs_to_an_overflow_is_what_had_been_asked_for_by_then() {
 }
 
 #[test]
-fn losses_in_a_row_leave_the_least_budget_and_it_rises_again() {
+fn a_port_that_overflows_with_the_first_budget_is_found_and_the_budget_rises_again() {
+    // Sixteen KB, and of 160 segments two are lost by chance.
     let (rate, rtt) = (125_000_000, Span::micros(200));
     let lossy = |epoch: u32, gate: &Gate| {
-        if (100..400).contains(&epoch) {
-            gate.overflow.add(OVERFLOW);
+        if (100..800).contains(&epoch) {
+            gate.overflow.add(if gate.cap.get() > 16_000 { 5 * OVERFLOW } else { 2 });
             assert!(gate.cap.get() >= LEAST, "{} in epoch {epoch}", gate.cap.get());
         }
     };
-    let found = search(&auto(1_000_000), rate, rtt, 400, lossy);
-    assert!(found < 3 * LEAST, "{found} after many losses");
+    let found = search(&auto(1_000_000), rate, rtt, 800, lossy);
+    assert!((9_000..17_000).contains(&found), "{found} after many losses");
     // Ten seconds.
-    let found = search(&auto(1_000_000), rate, rtt, 5_400, lossy);
+    let found = search(&auto(1_000_000), rate, rtt, 5_800, lossy);
     assert!(found > 22_000, "{found} long after the last loss");
+}
+
+#[test]
+fn what_is_lost_with_any_budget_does_not_cut_it_for_good() {
+    // So many of a thousand segments, and of what comes with more than 100 KB a tenth more, which cuts do save.
+    for by_chance in [2, 5, 10, 20] {
+        let found = |beyond: u64| {
+            let mut lost = 0;
+            search(&auto(1_000_000), 1_250_000_000, Span::micros(200), 4_000, |_, gate| {
+                let of_1000 = by_chance + if gate.cap.get() > 100_000 { beyond } else { 0 };
+                lost += gate.threshold.get() / 150 * of_1000;
+                gate.overflow.add(lost / 1_000);
+                lost %= 1_000;
+            })
+        };
+        assert!(found(0) > 150_000, "{} with {by_chance} of 1000 lost", found(0));
+        assert!((40_000..110_000).contains(&found(100)), "{} with {by_chance} of 1000 lost", found(100));
+    }
+}
+
+#[test]
+fn a_search_that_waits_for_losses_waits_again_where_they_are_by_chance() {
+    let config = Config { rate_mbps: 0, ..auto(1_000_000) };
+    let mut bound = 0;
+    search(&config, 125_000_000, Span::micros(200), 2_000, |epoch, gate| {
+        gate.overflow.add(2);
+        bound += u32::from(epoch >= 1_000 && gate.cap.get() < top(&config));
+    });
+    assert_eq!(bound, 0, "epochs in which nothing should be");
 }
 
 #[test]
@@ -450,4 +481,125 @@ fn a_search_that_begins_anew_waits_for_losses_of_its_own() {
             "what was lost before is no overflow of this search: {found:?}"
         );
     }
+}
+
+#[test]
+fn short_answers_that_overflow_a_shallow_port_may_use_half_of_what_they_did() {
+    // A budget of what the port holds is none of their faults.
+    let config = Config { rate_mbps: 1_000, ..auto(4_000_000) };
+    let overflows = |largest: u64, times: u32| {
+        let (gate, mut budget, mut now) = (Gate::new(&config), Budget::default(), Time(1));
+        gate.largest_response.set(largest);
+        budget.observe(&config, &gate, true, now);
+        for _ in 0..times {
+            now += Span::millis(200);
+            gate.overflow.add(OVERFLOW);
+            budget.observe(&config, &gate, true, now);
+        }
+        (gate.shallow.get(), gate.cap.get())
+    };
+    let usual = FARTHEST * FIRST;
+    assert_eq!(overflows(1_000, 0), (0, FIRST));
+    assert_eq!(overflows(1_000, 1), (usual / 2, FIRST), "the budget may be right");
+    assert_eq!(overflows(64_000, 1), (usual / 2, FIRST - FIRST / 4), "it may have been either");
+    let (shallow, cap) = overflows(1_000, 2);
+    assert_eq!((shallow, cap), (usual / 4, FIRST), "{shallow} is more than the budget and an eighth no longer");
+    assert_eq!(overflows(1_000, 3), (usual / 4, FIRST - FIRST / 4));
+}
+
+#[test]
+fn what_short_answers_may_use_rises_again_slowly() {
+    let config = Config { rate_mbps: 1_000, ..auto(4_000_000) };
+    let (gate, mut budget, mut now) = (Gate::new(&config), Budget::default(), Time(1));
+    gate.shallow.set(32_000);
+    budgets(&mut budget, &config, &gate, true, &mut now, CAUTION + 1);
+    assert_eq!(gate.shallow.get(), 32_500);
+    budgets(&mut budget, &config, &gate, true, &mut now, 3 * CAUTION);
+    assert_eq!(gate.shallow.get(), 34_045);
+}
+
+#[test]
+fn where_little_arrives_losses_are_remembered_for_longer() {
+    // Two losses in each round; the epochs in between are over at once, for hardly anything waits.
+    let cut = |bytes: u64, pause: Span| {
+        let config = Config { rate_mbps: 1_000, ..auto(4_000_000) };
+        let (gate, mut budget, mut now) = (Gate::new(&config), Budget::default(), Time(1));
+        gate.peak_active.set(100);
+        for _ in 0..12 {
+            gate.overflow.add(2);
+            for waits in [true, false, true, false, true, false] {
+                gate.bytes.add(bytes);
+                budget.observe(&config, &gate, waits, now);
+                now += Span::micros(100);
+            }
+            now += pause;
+        }
+        gate.cap.get() < FIRST
+    };
+    assert!(cut(20_000, Span::millis(8)), "rounds wait for what was lost");
+    assert!(!cut(200_000, Span::millis(8)), "of so much, next to nothing");
+    assert!(!cut(20_000, Span::millis(400)), "nor is it so much in so long a time");
+}
+
+#[test]
+fn a_budget_too_large_to_bind_anybody_is_cut_where_responses_are_lost_to_the_last_segment() {
+    let cut = |unheard: u64, every: Span| {
+        let config = Config { rate_mbps: 1_000, ..auto(4_000_000) };
+        let (gate, mut budget, mut now) = (Gate::new(&config), Budget::default(), Time(1));
+        for _ in 0..4 {
+            budget.observe(&config, &gate, false, now);
+            gate.overflow.add(4 * unheard);
+            gate.unheard.add(unheard);
+            now += every;
+        }
+        budget.observe(&config, &gate, false, now);
+        gate.cap.get() < FIRST || gate.shallow.get() > 0
+    };
+    assert!(cut(OVERFLOW / 2, Span::millis(200)), "so many in two rounds");
+    assert!(!cut(OVERFLOW / 2, Span::millis(1_100)), "so few in a second may be anything");
+}
+
+/// Ten megabytes with so many losses, and a cut then: whether the budget is low, and was cut of late. Says whether that was in vain.
+fn cut(losses: &mut Losses, gate: &Gate, (lost, low, again): (u64, bool, bool)) -> bool {
+    gate.overflow.add(lost);
+    gate.bytes.add(10_000_000);
+    losses.cut(gate, low, again, Time(1))
+}
+
+#[test]
+fn cuts_are_in_vain_where_the_fourth_has_saved_nothing() {
+    let first = |cuts: &[(u64, bool, bool)]| {
+        let gate = Gate::new(&auto(1_000_000));
+        let mut losses = Losses::anew(&gate);
+        cuts.iter().position(|&each| cut(&mut losses, &gate, each))
+    };
+    let low = |lost| (lost, true, true);
+    assert_eq!(first(&[low(1_000); 5]), Some(3));
+    assert_eq!(first(&[1_000, 1_000, 200, 1_000].map(low)), None, "a smaller budget lost less");
+    assert_eq!(first(&[low(1_000), low(1_000), (1_000, true, false), low(1_000)]), None, "the third came long after");
+    assert_eq!(
+        first(&[(190, false, true); 5]),
+        Some(3),
+        "of a large budget, too, if hardly three in a hundred are lost"
+    );
+    assert_eq!(first(&[(1_000, false, true); 8]), None, "else much more may come than the port holds");
+}
+
+#[test]
+fn what_is_lost_by_chance_is_forgotten_when_it_is_lost_no_longer() {
+    let gate = Gate::new(&auto(1_000_000));
+    let mut losses = Losses::anew(&gate);
+    assert!((0..4).any(|_| cut(&mut losses, &gate, (1_000, true, true))));
+    let overflows = |losses: &mut Losses| {
+        losses.note(&gate);
+        gate.overflow.add(OVERFLOW);
+        gate.bytes.add(1_000_000);
+        losses.overflow(&gate, true, Time(1))
+    };
+    assert!(!overflows(&mut losses));
+    for _ in 0..4_000 {
+        gate.bytes.add(1_000_000);
+        losses.take_in(&gate, 0, Time(1));
+    }
+    assert!(overflows(&mut losses));
 }

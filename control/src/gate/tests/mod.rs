@@ -223,6 +223,7 @@ mod evidence;
 mod holding;
 mod lengths;
 mod link;
+mod losses;
 mod messages;
 mod paths;
 mod properties;

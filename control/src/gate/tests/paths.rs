@@ -659,3 +659,31 @@ fn a_connection_begins_without_what_came_over_an_earlier_one_in_its_entry() {
     let flow = &host.shim.state.flows[0];
     assert_eq!((flow.streamed.get(), flow.others.get()), (0, 0));
 }
+
+#[test]
+fn a_handshake_that_waited_for_a_timer_is_corrected_by_a_shorter_round_trip() {
+    let mut host = Host::new(Config { rate_mbps: 1_000, ..Config::credit(96_000) });
+    let stamped = |tsval: u32, tsecr: u32, segment: Segment| Segment { timestamps: Some((tsval, tsecr)), ..segment };
+    let wscale = Some(7);
+    host.send(0, stamped(1, 0, Segment { flags: Flags::SYN, mss: 1460, wscale, ..blank() }));
+    host.wait(Span::millis(1_200));
+    let accepts = Segment { flags: Flags::SYN | Flags::ACK, ack: SeqNumber(1), mss: 1460, wscale, ..blank() };
+    host.receive(0, stamped(1, 1, accepts));
+    assert_eq!(host.shim.state.flows[0].rtt.get(), 1_000_000_000);
+    host.send(0, stamped(1_300, 1, request(1)));
+    host.wait(Span::millis(600));
+    host.receive(0, stamped(2, 1_300, data(1, MSS)));
+    assert_eq!(host.shim.state.flows[0].rtt.get(), 1_000_000_000, "that took long itself");
+    host.send(0, stamped(1_305, 2, pure_ack(1 + MSS)));
+    host.wait(Span::millis(3));
+    host.receive(0, stamped(2, 1_305, data(1 + MSS, MSS)));
+    assert_eq!(host.shim.state.flows[0].rtt.get(), 3_000_000);
+    host.send(0, stamped(1_310, 2, pure_ack(1 + 2 * MSS)));
+    host.wait(Span::millis(9));
+    host.receive(0, stamped(3, 1_310, data(1 + 2 * MSS, MSS)));
+    assert_eq!(host.shim.state.flows[0].rtt.get(), 3_000_000, "in that there may be a queue");
+    host.send(0, stamped(1_320, 3, pure_ack(1 + 3 * MSS)));
+    host.wait(Span::millis(1));
+    host.receive(0, stamped(4, 1_320, data(1 + 3 * MSS, MSS)));
+    assert_eq!(host.shim.state.flows[0].rtt.get(), 3_000_000, "it was not late");
+}

@@ -136,22 +136,27 @@ fn under_pac_what_responses_take_is_their_mean() {
 
 #[test]
 fn what_is_left_of_a_window_and_is_no_whole_segment_is_in_flight_only_if_no_more_is_expected() {
-    let owes = |response: u32, kept: u32| {
+    let owes_among = |flows: u64, size: u64, response: u32, kept: u32| {
         let mut host = thinkers(40, Span::ZERO);
         let flow = &host.shim.state.flows[0];
         flow.last_response.set(response);
-        host.shim.state.gate.active.set(40);
+        host.shim.state.gate.active.set(flows);
         flow.edge.set(1 + kept);
         ask(&mut host, 0);
+        host.shim.state.flows[0].size.set(size);
         host.receive(0, Segment { frames: 3, ..data(1, 3 * MSS) });
         host.check_ledger();
         host.owed(0)
     };
+    let owes = |response, kept| owes_among(200, 0, response, kept);
     let left = 3 * MSS + 600;
     assert_eq!(owes(5_000, left), 0, "the sender waits for room for a whole segment");
     assert!(owes(left, left) >= 600, "the last bytes may come");
     assert!(owes(3 * MSS - 1, left) >= 600, "as what goes on beyond what was expected may");
     assert!(owes(5_000, 3 * MSS + 128) > 0, "what rounds the window up is room for what nobody accounts");
+    let stream = 5 * 67_500;
+    assert_eq!(owes_among(200, stream, 5_000, 3 * MSS + 128), 0, "streams would wait for each other");
+    assert!(owes_among(20, stream, 5_000, 3 * MSS + 128) > 0, "a few do not");
 }
 
 #[test]
