@@ -10,6 +10,7 @@ fn counted(host: &Host) -> (u64, u64) {
 /// A connection that was just asked for something, all of which our TCP sends again after `wait`, with this TSval.
 fn repeated(wait: Span, tsval: u32) -> Host {
     let mut host = Host::new(Config { rate_mbps: 1_000, auto: true, ..Config::credit(4_000_000) });
+    host.wait(Span::secs(1));
     host.connect(0);
     let asks = |tsval| Segment { seq: SeqNumber(1), timestamps: Some((tsval, 1)), ..request(1) };
     let asked = host.send(0, asks(1_000));
