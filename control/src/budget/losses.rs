@@ -43,7 +43,7 @@ impl Count {
 
     /// Whether that is an overflow where so many of 2^30 bytes are lost anyway.
     const fn is_overflow(self, by_chance: u64) -> bool {
-        self.lost >= OVERFLOW + ((BEYOND_CHANCE * by_chance * self.bytes) >> 30)
+        self.lost >= OVERFLOW + (by_chance.saturating_mul(self.bytes) >> 30).saturating_mul(BEYOND_CHANCE)
     }
 }
 
