@@ -108,6 +108,11 @@ fn link(config: &Config, gate: &Gate) -> u64 {
     }
 }
 
+/// What even shallow ports are taken to hold, as in `core/path.h`.
+fn shallow_port(config: &Config, gate: &Gate) -> u64 {
+    FARTHEST * FIRST.max((link(config, gate) * FIRST_TIME.0) >> 20)
+}
+
 /// The budget with which so many flows never wait for each other: what `concurrent` of `core/path.h` asks for, and a frame more
 /// for each, for grants are rounded up to units of the window field.
 const fn side_by_side(flows: u64) -> u64 {
@@ -205,15 +210,10 @@ impl Budget {
     fn first(config: &Config) -> u64 {
         let top = top(config);
         match config {
-            Config { auto: true, .. } => Self::half_of_shallow(config).min(top),
+            Config { auto: true, .. } => FIRST.max(config.rate_mbps * FIRST_TIME.0 / 8_000).min(top),
             Config { prices: Prices::Exact, .. } => (top - top / 4).max(2 * FULL_FRAME),
             _ => top,
         }
-    }
-
-    /// Half of what even shallow ports are taken to hold.
-    fn half_of_shallow(config: &Config) -> u64 {
-        FIRST.max(config.rate_mbps * FIRST_TIME.0 / 8_000)
     }
 
     /// A search that begins anew: what was lost before tells nothing about it.
@@ -274,10 +274,10 @@ impl Budget {
         self.losses.take_in(gate, (link(config, gate) * EPOCH.0) >> 20, now);
         self.clean += 1;
         if self.clean > CAUTION {
-            self.ceiling += self.ceiling / 1024;
+            self.ceiling = (self.ceiling + self.ceiling / 1024).min(top(config));
         }
         if self.clean.is_multiple_of(CAUTION) {
-            gate.shallow.set(gate.shallow.get() + gate.shallow.get() / 64);
+            gate.shallow.set((gate.shallow.get() + gate.shallow.get() / 64).min(shallow_port(config, gate)));
         }
         let budget = gate.cap.get();
         let top = self.top(config);
@@ -334,7 +334,7 @@ impl Budget {
     /// After an overflow: short answers may use more of the port than the budget (`brief_room` of `core/path.h`), from now on half as much.
     /// Whether it was they alone, and the budget may be right.
     fn short_answers_overflow(config: &Config, gate: &Gate, budget: u64) -> bool {
-        let usual = FARTHEST * Self::half_of_shallow(config);
+        let usual = shallow_port(config, gate);
         let room = match gate.shallow.get() {
             0 => usual,
             less => less.min(usual),

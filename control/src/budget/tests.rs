@@ -516,6 +516,10 @@ fn what_short_answers_may_use_rises_again_slowly() {
     assert_eq!(gate.shallow.get(), 32_500);
     budgets(&mut budget, &config, &gate, true, &mut now, 3 * CAUTION);
     assert_eq!(gate.shallow.get(), 34_045);
+    budgets(&mut budget, &config, &gate, true, &mut now, 100 * CAUTION);
+    assert_eq!(gate.shallow.get(), FARTHEST * FIRST, "no further than what ports hold that are not that shallow");
+    assert_eq!(Budget::anew(&gate).phase, Phase::New);
+    assert_eq!(gate.shallow.get(), 0, "another search knows nothing of it");
 }
 
 #[test]
@@ -583,6 +587,23 @@ fn cuts_are_in_vain_where_the_fourth_has_saved_nothing() {
         "of a large budget, too, if hardly three in a hundred are lost"
     );
     assert_eq!(first(&[(1_000, false, true); 8]), None, "else much more may come than the port holds");
+}
+
+#[test]
+fn on_a_link_that_is_slower_than_was_said_so_is_what_short_answers_may_use() {
+    let config = Config { rate_mbps: 10_000, ..auto(4_000_000) };
+    let after_an_overflow = |carries: u64| {
+        let (gate, mut budget) = (Gate::new(&config), Budget::default());
+        gate.carries.set(carries);
+        gate.cap.set(FIRST);
+        gate.largest_response.set(1_000);
+        budget.observe(&config, &gate, true, Time(1));
+        gate.overflow.add(OVERFLOW);
+        budget.observe(&config, &gate, true, Time(2));
+        gate.shallow.get()
+    };
+    assert_eq!(after_an_overflow(0), 375_000 / 2);
+    assert_eq!(after_an_overflow(26_214), FARTHEST * FIRST / 2, "200 Mb/s");
 }
 
 #[test]
