@@ -339,6 +339,17 @@ fn what_is_answered_shortly_waits_where_that_does_not_fit_the_port() {
 }
 
 #[test]
+fn short_answers_have_no_more_of_a_port_than_it_has_turned_out_to_hold() {
+    let auto = Config { auto: true, rate_mbps: 1_000, ..Config::credit(96_000) };
+    for (shallow, leaves) in [(0, true), (40_000, true), (36_000, false)] {
+        let mut host = chats(auto.clone(), 38_000 - 24_224);
+        host.shim.gate().shallow.set(shallow);
+        let chat = host.send(0, request(401));
+        assert_eq!(host.has_left(chat), leaves, "38 KB in flight, of {shallow}");
+    }
+}
+
+#[test]
 fn what_waits_for_a_short_answer_needs_no_room_in_the_budget() {
     // In flight are seven eighths of what the budget may be, then a frame less: still more than the budget.
     let mut host = chats(Config { rate_mbps: 1_000, ..Config::credit(96_000) }, 78_750 - 67_500);

@@ -76,6 +76,19 @@ fn idle_is_the_link_while_a_server_is_asked_and_nothing_else_arrives() {
 }
 
 #[test]
+fn where_nobody_told_a_rate_what_arrives_at_most_is_what_took_the_link() {
+    let mut host = thinkers(2, Span::micros(1_500));
+    host.shim.rules = Config::credit(96_000).into();
+    host.shim.gate().peak.set(131_072); // 1 Gb/s
+    ask(&mut host, 0);
+    host.now += Span::millis(2);
+    host.receive(1, Segment { frames: 40, ..data(1, 40 * MSS) });
+    host.receive(0, data(1, MSS));
+    let sample = 16 * host.shim.gate().think.get() - 15 * 1_500_000;
+    assert!((1_450_000..1_550_000).contains(&sample), "58 KB took half a millisecond: {sample}");
+}
+
+#[test]
 fn what_came_before_the_link_was_idle_does_not_stand_before_an_answer() {
     let after = |pause: Span| {
         let mut host = thinkers(2, Span::micros(1_500));
