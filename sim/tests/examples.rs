@@ -55,6 +55,7 @@ fn the_manual_names_every_key_and_figure() {
             "workload",
             "group",
             "background",
+            "change",
             "senders",
             "rounds",
             "time_limit",

@@ -25,6 +25,8 @@ pub enum Purpose {
     Queue = 7,
     /// How far hosts are away.
     Distance = 8,
+    /// Which packets others overtake.
+    Detour = 9,
 }
 
 /// One stream of random numbers.

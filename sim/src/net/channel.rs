@@ -114,6 +114,8 @@ struct Queue {
     paused_at: Option<Ps>,
     /// Of these, `bytes` and `busy` are counted in the channel's first line.
     counters: Counters,
+    /// Bytes on the wire before the rate changed last, and the time that they took.
+    before: (u128, u128),
 }
 
 /// What a channel is made from.
@@ -130,10 +132,8 @@ pub(super) struct ChannelConfig {
 
 impl Channel {
     pub(super) fn new(config: ChannelConfig) -> Self {
-        // Rounded up, so that a link is never faster than its rate.
-        let byte_time = (u128::from(8 * PS_PER_SEC) << BYTE_FRACTION).div_ceil(u128::from(config.rate.0.max(1)));
         Self {
-            byte_time: u64::try_from(byte_time).unwrap_or(u64::MAX),
+            byte_time: byte_time(config.rate),
             delay: Ps::from_span(config.delay),
             free_at: Ps::ZERO,
             bytes: 0,
@@ -156,8 +156,21 @@ impl Channel {
                 waiting_bytes: 0,
                 paused_at: None,
                 counters: Counters::default(),
+                before: (0, 0),
             }),
         }
+    }
+
+    /// From now on frames are sent at another rate. What was taken before keeps its times.
+    pub fn set_rate(&mut self, rate: Rate) {
+        self.queue.before = (self.on_wire(), self.busy());
+        self.byte_time = byte_time(rate);
+    }
+
+    /// From now on frames take as long as on a wire that is longer or shorter, `numerator` to `denominator`.
+    pub fn scale_delay(&mut self, numerator: Span, denominator: Span) {
+        let scaled = u128::from(self.delay.0) * u128::from(numerator.0) / u128::from(denominator.0.max(1));
+        self.delay = Ps(u64::try_from(scaled).unwrap_or(u64::MAX));
     }
 
     /// Has every frame offered: something looks at each.
@@ -313,9 +326,19 @@ impl Channel {
     /// What happened so far.
     #[must_use]
     pub fn counters(&self) -> Counters {
-        let on_wire = u128::from(self.bytes) + u128::from(self.frames) * u128::from(self.gap);
-        let busy = (on_wire * u128::from(self.byte_time)) >> BYTE_FRACTION;
-        Counters { bytes: self.bytes, busy: Ps(u64::try_from(busy).unwrap_or(u64::MAX)), ..self.queue.counters }
+        let busy = Ps(u64::try_from(self.busy() >> BYTE_FRACTION).unwrap_or(u64::MAX));
+        Counters { bytes: self.bytes, busy, ..self.queue.counters }
+    }
+
+    /// Bytes sent, with the gaps between frames.
+    fn on_wire(&self) -> u128 {
+        u128::from(self.bytes) + u128::from(self.frames) * u128::from(self.gap)
+    }
+
+    /// Time that they took, in 2^-20 ps.
+    fn busy(&self) -> u128 {
+        let (bytes, busy) = self.queue.before;
+        busy + (self.on_wire() - bytes) * u128::from(self.byte_time)
     }
 
     /// What happened up to `now`: frames that still wait, and the rest of the one on the wire, are left out.
@@ -392,6 +415,12 @@ impl Channel {
             self.tail = NIL;
         }
     }
+}
+
+/// Time of one byte in 2^-20 ps, rounded up, so that a link is never faster than its rate.
+fn byte_time(rate: Rate) -> u64 {
+    let time = (u128::from(8 * PS_PER_SEC) << BYTE_FRACTION).div_ceil(u128::from(rate.0.max(1)));
+    u64::try_from(time).unwrap_or(u64::MAX)
 }
 
 impl Queue {

@@ -4,8 +4,8 @@ use ackgate_control::units::{Rate, Span};
 
 use super::limits::{self, MAX_BUFFER, MAX_SENDERS, Range};
 use super::{
-    Capacity, CongestionControl, DelayedAck, Destination, Discipline, EcnMode, Group, Network, Per, Red, RttSource,
-    Scenario, Scheme, Spurious, Switch, Tcp, Topology, Tree, Workload,
+    Capacity, Change, CongestionControl, DelayedAck, Destination, Discipline, EcnMode, Group, Network, Per, Red,
+    RttSource, Scenario, Scheme, Spurious, Switch, Tcp, Topology, Tree, Workload,
 };
 use crate::settings;
 
@@ -99,6 +99,9 @@ pub(super) fn check(scenario: &Scenario) -> Checked {
             check_group(&party.key, group, scenario)?;
         }
     }
+    for (nth, change) in scenario.change.iter().enumerate() {
+        check_change(&format!("change.{nth}"), change, scenario)?;
+    }
     scheme(scenario)?;
     span("time_limit", scenario.time_limit)?;
     span("warm_up", scenario.warm_up)?;
@@ -153,6 +156,21 @@ fn check_group(key: &str, group: &Group, scenario: &Scenario) -> Checked {
     })
 }
 
+/// What becomes of the network, and that something does.
+fn check_change(key: &str, change: &Change, scenario: &Scenario) -> Checked {
+    let at = |part: &str| format!("{key}.{part}");
+    span(&at("at"), change.at)?;
+    change.rate.map_or(Ok(()), |value| rate(&at("rate"), value))?;
+    change.rtt.map_or(Ok(()), |value| span(&at("rtt"), value))?;
+    if change.rtt.is_some() && scenario.network.rtt == Span::ZERO {
+        return refuse(at("rtt"), "network.rtt is 0, so no link has a delay that could change");
+    }
+    if change.rate.is_none() && change.rtt.is_none() {
+        return refuse(key, "nothing changes: give rate, rtt or both");
+    }
+    Ok(())
+}
+
 fn senders(scenario: &Scenario) -> Checked {
     if scenario.senders == 0 {
         return refuse("senders", "0 senders send nothing: at least 1");
@@ -183,6 +201,11 @@ fn network(network: &Network, senders: u32) -> Checked {
         value.map_or(Ok(()), |value| rate(key, value))?;
     }
     span("network.rtt", network.rtt)?;
+    number("network.reorder", network.reorder)?;
+    span("network.detour", network.detour)?;
+    if network.reorder > 0.0 && network.detour == Span::ZERO {
+        return refuse("network.detour", "without it nothing comes late: say how late packets may come");
+    }
     if let Some(hosts) = network.sender_hosts {
         whole("network.sender_hosts", hosts)?;
     }

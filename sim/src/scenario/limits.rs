@@ -57,6 +57,8 @@ const RANGES: &[(&str, Range)] = &[
     ("network.core_rate", RATE),
     ("network.rtt", Time(Span::ZERO, Span::secs(10))),
     ("network.sender_hosts", SENDERS),
+    ("network.reorder", Number(0.0, 1.0)),
+    ("network.detour", SECOND),
     ("switch.buffer", QUEUE),
     ("switch.pool", Said("a full frame to 64GB")),
     ("switch.loss", Number(0.0, 1.0)),
@@ -115,6 +117,9 @@ const RANGES: &[(&str, Range)] = &[
     ("group.0.initial_window", WINDOW),
     ("group.0.rto_min", TIMEOUT),
     ("group.0.delayed_ack", ACK_DELAY),
+    ("change.0.at", DAY),
+    ("change.0.rate", RATE),
+    ("change.0.rtt", Time(Span::micros(1), Span::secs(10))),
     ("pac.threshold", Said("two full frames to 4GiB")),
     ("pac.lambda", Inside(0.0, 1.0)),
     ("pac.levels", Whole(1, 8)),
@@ -153,12 +158,15 @@ const RANGES: &[(&str, Range)] = &[
 pub(super) fn of(key: &str) -> Option<Range> {
     let named = |wanted: &str| RANGES.iter().find(|(key, _)| *key == wanted).map(|(_, range)| *range);
     let entry = |list: &str| key.strip_prefix(list).and_then(|rest| rest.split_once('.')).map(|(_, part)| part);
-    // A group's workload takes what the main one takes, a switch's links what all links take.
+    // A group's workload takes what the main one takes, a switch's links what all links take, a change what the first takes.
     match (entry("background.").or(entry("group.")), entry("network.topology.switches.")) {
         (Some(part), _) if part.starts_with("workload.") => named(part),
         (Some(part), _) => named(&format!("group.0.{part}")),
         (_, Some(part)) => named(&format!("network.{part}")),
-        _ => named(key),
+        _ => match entry("change.") {
+            Some(part) => named(&format!("change.0.{part}")),
+            None => named(key),
+        },
     }
 }
 

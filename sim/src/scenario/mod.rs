@@ -34,7 +34,7 @@ pub use group::{DelayedAck, Group, Party};
 pub use scheme::{Dctcp, FixedWindow, HeaderField, Hwatch, Ictcp, M21, Pac, RttSource, Scheme, Shaper};
 pub use switch::{Capacity, Discipline, Ecn, Red, Switch};
 pub use tcp::{CongestionControl, EcnMode, RtoEstimator, RtoRandomizes, Spurious, Tcp};
-pub use topology::{Core, Dumbbell, Framing, LeafSpine, Network, Topology, Tree, TreeSwitch};
+pub use topology::{Change, Core, Dumbbell, Framing, LeafSpine, Network, Topology, Tree, TreeSwitch};
 pub use traffic_file::parse as parse_traffic;
 pub use workload::{Arrival, Connections, Destination, Direction, Epochs, Long, OnOff, Per, Rounds, Trace, Workload};
 
@@ -72,6 +72,8 @@ pub struct Scenario {
     pub group: Vec<Group>,
     /// What else is on the network: more senders, with long flows when they have no other workload.
     pub background: Vec<Group>,
+    /// What becomes of the network meanwhile.
+    pub change: Vec<Change>,
     /// PAC's parameters, for [`Scheme::Pac`] and [`Scheme::Credit`].
     pub pac: Pac,
     /// Parameters of [`Scheme::Ictcp`].
@@ -106,6 +108,7 @@ impl Default for Scenario {
             workload: Workload::default(),
             group: Vec::new(),
             background: Vec::new(),
+            change: Vec::new(),
             pac: Pac::default(),
             ictcp: Ictcp::default(),
             shaper: Shaper::default(),

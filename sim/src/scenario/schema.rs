@@ -18,17 +18,20 @@ pub struct Key {
     pub range: Option<String>,
 }
 
-/// All keys, table by table. A group of senders is shown as entry 0 of its list.
+/// All keys, table by table. A group of senders and a change are shown as entry 0 of their lists.
 #[must_use]
 pub fn keys() -> Vec<Key> {
     let mut keys = Vec::new();
-    let start = Document::parse("", "[[group]]\n[[background]]").expect("headers are TOML");
+    let start = Document::parse("", "[[group]]\n[[background]]\n[[change]]").expect("headers are TOML");
     table(&start, "", None, &mut keys);
     keys
 }
 
 /// Lists of groups of senders.
 const GROUPS: [&str; 2] = ["group", "background"];
+
+/// The list of changes.
+const CHANGES: &str = "change";
 
 /// A word that no key and no kind is called by.
 const PROBE: &str = "no such word";
@@ -65,7 +68,7 @@ fn table(document: &Document, path: &str, kind: Option<&str>, keys: &mut Vec<Key
             Some(Problem::WrongType { wanted, .. }) if wanted == "a table" => {
                 table(document, &inner, kind, keys);
             }
-            _ if GROUPS.contains(part) => table(document, &format!("{part}.0"), kind, keys),
+            _ if GROUPS.contains(part) || *part == CHANGES => table(document, &format!("{part}.0"), kind, keys),
             _ => {
                 // What takes an empty list takes a list, of what it wants as an element.
                 let list = if answer(document, &inner, "[]").is_some() { "" } else { "a list, each " };

@@ -28,6 +28,12 @@ pub struct Network {
     pub framing: Framing,
     /// Hosts that the senders live on, dealt round robin; one host for each sender when absent.
     pub sender_hosts: Option<u32>,
+    /// Share of the packets that come late to their host, so that others overtake them, as where switches spread packets over
+    /// several ways. 0 to 1.
+    pub reorder: f64,
+    /// How late these are: uniformly random, at most this.
+    #[serde(deserialize_with = "human::span")]
+    pub detour: Span,
 }
 
 impl Default for Network {
@@ -40,8 +46,25 @@ impl Default for Network {
             rtt: Span::micros(120),
             framing: Framing::Ethernet,
             sender_hosts: None,
+            reorder: 0.0,
+            detour: Span::ZERO,
         }
     }
+}
+
+/// What becomes of the network while a scenario runs: a link of a bundle fails, a route changes, a guest moves.
+#[derive(Clone, Debug, PartialEq, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Change {
+    /// When, from the begin of the run on.
+    #[serde(deserialize_with = "human::span")]
+    pub at: Span,
+    /// Rate of the receivers' links from then on, both ways. What waits for such a link already keeps its time.
+    #[serde(deserialize_with = "human::some_rate")]
+    pub rate: Option<Rate>,
+    /// Base round-trip time from then on; paths with one of their own change by the same factor.
+    #[serde(deserialize_with = "human::some_span")]
+    pub rtt: Option<Span>,
 }
 
 /// How switches are joined and where the hosts are.

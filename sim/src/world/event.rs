@@ -32,6 +32,10 @@ pub(crate) enum Event {
     Measure = 9,
     /// An endpoint's host has room for more of it (TCP small queues).
     Wake = 10,
+    /// A packet that others have overtaken is at its host.
+    Late = 11,
+    /// The network changes.
+    Change = 12,
 }
 
 const INDEX_BITS: u32 = 28;
@@ -96,6 +100,8 @@ impl<O: Observer> World<'_, O> {
             e if e == Event::Open as u32 => self.open(index),
             e if e == Event::Measure as u32 => self.measure(),
             e if e == Event::Wake as u32 => self.wake(index),
+            e if e == Event::Late as u32 => self.deliver(index),
+            e if e == Event::Change as u32 => self.change(index),
             _ => self.step_group(index),
         }
     }

@@ -16,13 +16,14 @@ use std::time::Instant;
 
 use ackgate_control::m21::FlowCounter;
 use ackgate_control::policy::Policy;
+use ackgate_control::units::Span;
 
 use crate::engine::{EventQueue, Ps, Purpose, Random};
 use crate::measure::Tally;
 use crate::net::{Channel, Hop, Plan, Route, Slab};
 use crate::observer::Observer;
 use crate::report::Report;
-use crate::scenario::{Scenario, Scheme};
+use crate::scenario::{Change, Scenario, Scheme};
 use crate::settings;
 use crate::shim::Shim;
 use crate::tcp::{Endpoint, TcpConfig};
@@ -35,7 +36,7 @@ pub(crate) use event::Event;
 use event::MAX_CONNECTIONS;
 use offload::Offload;
 use pause::Line;
-use transit::Pool;
+use transit::{Detours, Pool};
 
 /// Connections whose state, two kilobytes each, is near enough in a processor's caches: asking for it ahead costs more
 /// than waiting for it.
@@ -79,6 +80,7 @@ pub(crate) struct Randoms {
     numbers: Random,
     queue: Random,
     path: Random,
+    detour: Random,
 }
 
 /// Everything there is during a run.
@@ -111,11 +113,16 @@ pub(crate) struct World<'a, O> {
     host_jitter: Ps,
     /// The same by host, where hosts differ; else empty.
     own_jitter: Vec<Ps>,
+    detours: Detours,
+    changes: Vec<Change>,
+    /// The base round-trip time at present.
+    rtt: Span,
     /// What limits hosts; `None` when nothing does.
     offload: Option<Box<Offload>>,
     /// There are more connections than caches hold near by: what will be needed is asked for ahead.
     look_ahead: bool,
     trailer: u8,
+    receivers: u32,
     bottleneck: u32,
     last_hops: Vec<u32>,
     pub(crate) finished: bool,
@@ -203,15 +210,20 @@ impl<'a, O: Observer> World<'a, O> {
                 numbers: stream(Purpose::SequenceNumbers),
                 queue: stream(Purpose::Queue),
                 path: stream(Purpose::Path),
+                detour: stream(Purpose::Detour),
             },
             tally: Tally::new(scenario),
             waiters: if scenario.switch.pause { vec![Line::default(); plan.channels.len()] } else { Vec::new() },
             host_delay: Ps::from_span(scenario.host.delay),
             host_jitter: Ps::from_span(scenario.host.jitter),
             own_jitter: plan.jitter.iter().map(|jitter| Ps::from_span(*jitter)).collect(),
+            detours: Detours::new(&scenario.network),
+            changes: scenario.change.clone(),
+            rtt: scenario.network.rtt,
             offload: Offload::new(scenario, plan.hosts).map(Box::new),
             look_ahead,
             trailer: if scenario.network.framing.in_buffer() >= 18 { 4 } else { 0 },
+            receivers: plan.receivers,
             bottleneck: plan.bottleneck,
             last_hops: plan.last_hops,
             channels: plan.channels,
@@ -229,7 +241,23 @@ impl<'a, O: Observer> World<'a, O> {
                 world.add_connection(route, group as u16);
             }
         }
+        for (change, nth) in scenario.change.iter().zip(0u32..) {
+            world.events.push(Ps::from_span(change.at), Event::Change.at(nth));
+        }
         Ok(world)
+    }
+
+    /// The network becomes what the scenario says.
+    fn change(&mut self, nth: u32) {
+        let Change { rate, rtt, .. } = self.changes[nth as usize];
+        if let Some(rate) = rate {
+            // Host h has channels 2h and 2h + 1; receivers come first.
+            self.channels[..2 * self.receivers as usize].iter_mut().for_each(|channel| channel.set_rate(rate));
+        }
+        if let Some(rtt) = rtt {
+            self.channels.iter_mut().for_each(|channel| channel.scale_delay(rtt, self.rtt));
+            self.rtt = rtt;
+        }
     }
 
     /// The main workload begins.

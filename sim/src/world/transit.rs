@@ -6,7 +6,7 @@ use ackgate_control::segment::Flags;
 use crate::engine::{Ps, prefetch, prefetch_all};
 use crate::net::{Channel, Hop, NIL, Offer, Packet, Refusal, Then};
 use crate::observer::{DropReason, Interface, InterfaceKind, Observer, Way};
-use crate::scenario::{Scenario, Scheme};
+use crate::scenario::{Network, Scenario, Scheme};
 use crate::settings;
 
 use super::World;
@@ -18,6 +18,22 @@ use super::host::{ENDPOINT_LINES, known};
 pub(super) struct Pool {
     pub(super) bytes: u64,
     pub(super) ports: Vec<u32>,
+}
+
+/// Packets that come late to their hosts.
+#[derive(Clone, Copy)]
+pub(super) struct Detours {
+    /// Of 2^64 packets so many.
+    share: u64,
+    /// By this at most.
+    longest: Ps,
+}
+
+impl Detours {
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a part of 2^64; all of it saturates")]
+    pub(super) fn new(network: &Network) -> Self {
+        Self { share: (network.reorder * 2f64.powi(64)) as u64, longest: Ps::from_span(network.detour) }
+    }
 }
 
 impl<O: Observer> World<'_, O> {
@@ -103,14 +119,23 @@ impl<O: Observer> World<'_, O> {
                         arrival = offload.received(arrival, index / 2, &self.slab[handle]);
                     }
                     event = Event::Deliver;
+                    if self.detours.share > 0 && self.random.detour.bits() < self.detours.share {
+                        arrival += Ps(self.random.detour.up_to(self.detours.longest.0));
+                        self.slab[handle].arrival = arrival;
+                        self.events.push(arrival, Event::Late.at(handle));
+                        if O::ENABLED {
+                            self.show(&offer, index, at, handle);
+                        }
+                        return;
+                    }
                 }
                 match channel.append(handle) {
                     NIL => self.events.push(arrival, event.at(index)),
                     before => {
                         let before = &mut self.slab[before];
                         before.next = handle;
-                        // Processing jitter never reorders.
-                        arrival = if then == Then::Host { arrival.max(before.arrival) } else { arrival };
+                        // Neither processing jitter nor a delay that changes reorders.
+                        arrival = arrival.max(before.arrival);
                     }
                 }
                 let packet = &mut self.slab[handle];

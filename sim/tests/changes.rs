@@ -1,0 +1,65 @@
+//! A network that is not what it was when the connections began, or was never one way: routes and links that change, packets
+//! that others overtake.
+
+mod common;
+
+use ackgate_sim::report::Report;
+
+use common::report;
+
+/// Kept senders of CUBIC that are asked for so much, in a network that is so.
+fn pulled(scheme: &str, senders: u32, volume: &str, rounds: u32, network: &str) -> Report {
+    // Nothing is lost unguarded where one sender is alone.
+    let window = if senders == 1 { "80KB" } else { "4MB" };
+    let report = report(&format!(
+        r#"
+scheme = "{scheme}"
+senders = {senders}
+rounds = {rounds}
+time_limit = "120s"
+tcp = {{ cc = "cubic", sack = true, dsack = true, timestamps = true, initial_window = 10, rwnd = "{window}" }}
+workload = {{ kind = "rounds", volume = "{volume}", connections = "persistent", direction = "pull" }}
+{network}
+"#
+    ));
+    assert!(report.complete, "{scheme}: {network}");
+    report
+}
+
+/// Paths of so long that are another length from then on.
+fn moved(before: &str, at: &str, after: &str) -> String {
+    format!("network.rtt = \"{before}\"\nchange = [{{ at = \"{at}\", rtt = \"{after}\" }}]")
+}
+
+#[test]
+fn a_link_that_changes_its_rate_is_as_fast_as_it_is() {
+    let report = pulled("none", 1, "10MB", 4, "change = [{ at = \"100ms\", rate = \"100mbit\" }]");
+    // 11 MB in the first 100 ms, 29 MB in the 2.4 s after.
+    assert!((120.0..135.0).contains(&report.goodput_mbps), "{} Mb/s", report.goodput_mbps);
+    assert!((0.95..=1.0).contains(&report.link_use), "{} of the time", report.link_use);
+}
+
+#[test]
+fn a_path_that_changes_its_length_is_as_long_as_it_is() {
+    // One segment each way in each round.
+    let took = |network: &str| pulled("none", 1, "1KB", 100, network).round_ms;
+    let before = took("network.rtt = \"1ms\"");
+    let after = took(&moved("1ms", "50ms", "4ms"));
+    assert!((1.0..1.1).contains(&before.p50) && before.max < 1.1, "{before:?}");
+    assert!((4.0..4.1).contains(&after.p50), "{after:?}");
+    let shorter = took(&moved("4ms", "50ms", "1ms"));
+    assert!((4.0..4.1).contains(&shorter.max) && (1.0..1.1).contains(&shorter.p50), "{shorter:?}");
+}
+
+#[test]
+fn packets_overtake_others_as_often_as_they_are_told_to() {
+    // A sender that takes three duplicates for a loss repeats nothing where one other overtakes, and much where ten do.
+    let repeats = |network: &str| {
+        let report = pulled("none", 1, "10MB", 1, network);
+        assert_eq!(report.drops, 0, "{network}");
+        report.retransmits
+    };
+    assert_eq!(repeats(""), 0);
+    assert_eq!(repeats("network = { reorder = 0.1, detour = \"20us\" }"), 0);
+    assert!(repeats("network = { reorder = 0.1, detour = \"200us\" }") > 50);
+}
