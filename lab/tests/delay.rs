@@ -72,6 +72,16 @@ fn far_hosts_are_far_and_near_ones_near() {
 }
 
 #[test]
+fn paths_become_longer_and_shorter_again_while_they_are_used() {
+    let Some(testbed) = near_and_far(false) else { return };
+    for (by, least) in [(FAR, 2 * FAR), (Duration::ZERO, FAR)] {
+        testbed.lengthen(by).unwrap();
+        assert!((least..least + FAR).contains(&least_rtt(&testbed, 1, false)), "longer by {by:?}");
+        assert!(least_rtt(&testbed, 0, false) < FAR, "the near host waits as well");
+    }
+}
+
+#[test]
 fn datagrams_arrive_all_and_in_order() {
     const COUNT: u32 = 5000;
     let Some(testbed) = near_and_far(false) else { return };

@@ -12,6 +12,7 @@ mod frozen;
 mod long;
 mod marks;
 mod mixed;
+mod moved;
 mod mptcp;
 mod older;
 mod oneway;
@@ -224,6 +225,7 @@ pub fn rows() -> impl Iterator<Item = &'static Row> {
         long::ROWS,
         rounds::ROWS,
         mixed::ROWS,
+        moved::ROWS,
         variants::ROWS,
         signed::ROWS,
         forged::ROWS,

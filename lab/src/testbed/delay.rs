@@ -98,14 +98,15 @@ impl Ends {
 pub(super) struct DelayLine {
     stop: Arc<AtomicBool>,
     lost: Arc<AtomicU64>,
+    longer: Arc<AtomicU64>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl DelayLine {
     /// Delays frames for `hosts`; frames for others are none of ours and vanish.
     pub(super) fn start(ends: Ends, hosts: Vec<Far>) -> Self {
-        let (stop, lost) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
-        let mut line = Line::new(ends, hosts, Arc::clone(&lost));
+        let (stop, lost, longer) = <(Arc<AtomicBool>, Arc<AtomicU64>, Arc<AtomicU64>)>::default();
+        let mut line = Line::new(ends, hosts, Arc::clone(&lost), Arc::clone(&longer));
         let flag = Arc::clone(&stop);
         let thread = std::thread::spawn(move || {
             real_time();
@@ -113,7 +114,13 @@ impl DelayLine {
                 line.turn();
             }
         });
-        Self { stop, lost, thread: Some(thread) }
+        Self { stop, lost, longer, thread: Some(thread) }
+    }
+
+    /// From now on all round trips take so much more than their hosts' own. What comes behind frames that wait longer leaves with
+    /// them.
+    pub(super) fn lengthen(&self, by: Duration) {
+        self.longer.store(u64::try_from(by.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
     /// Frames that did not fit or that the port did not take.
@@ -146,17 +153,19 @@ struct Line {
     waiting: usize,
     buffer: Vec<u8>,
     lost: Arc<AtomicU64>,
+    /// What all round trips take beyond their hosts' own, ns.
+    longer: Arc<AtomicU64>,
 }
 
 impl Line {
-    fn new(ends: Ends, hosts: Vec<Far>, lost: Arc<AtomicU64>) -> Self {
+    fn new(ends: Ends, hosts: Vec<Far>, lost: Arc<AtomicU64>, longer: Arc<AtomicU64>) -> Self {
         let mut lanes: Vec<Lane> = Vec::new();
         for host in &hosts {
             if !lanes.iter().any(|lane| lane.rtt == host.rtt) {
                 lanes.push(Lane { rtt: host.rtt, waiting: VecDeque::new() });
             }
         }
-        Self { ends, hosts, lanes, waiting: 0, buffer: vec![0; LARGEST], lost }
+        Self { ends, hosts, lanes, waiting: 0, buffer: vec![0; LARGEST], lost, longer }
     }
 
     /// Reads what came, sends what is due, and sleeps until something comes or is due.
@@ -186,7 +195,8 @@ impl Line {
             }
             self.waiting += len;
             if let Some(lane) = self.lanes.iter_mut().find(|lane| lane.rtt == rtt) {
-                lane.waiting.push_back((Instant::now() + rtt, port, self.buffer[..len].to_vec()));
+                let longer = Duration::from_nanos(self.longer.load(Ordering::Relaxed));
+                lane.waiting.push_back((Instant::now() + rtt + longer, port, self.buffer[..len].to_vec()));
             }
         }
         false

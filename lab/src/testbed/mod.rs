@@ -244,6 +244,17 @@ impl Testbed {
         self.shaped().iter().try_for_each(|port| port::shape(port, "change", &self.spec, buffer))
     }
 
+    /// Makes every path to a far host longer by so much than its base round-trip time, as of now: another route. With zero they
+    /// are as they were.
+    ///
+    /// # Errors
+    /// When no host is far away, so that there is no delay line.
+    pub fn lengthen(&self, by: Duration) -> Result<(), TestbedError> {
+        let none = || TestbedError::Config("paths become longer on a delay line only: give a host a base RTT".into());
+        self.delay.as_ref().ok_or_else(none)?.lengthen(by);
+        Ok(())
+    }
+
     /// Frames that the delay line lost, which it never does unless far more wait in it than its hosts can send.
     #[must_use]
     pub fn delay_lost(&self) -> u64 {
