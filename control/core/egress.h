@@ -16,7 +16,7 @@ INLINE bool daemon_lives(WITH_CORE __u64 now)
 	return SETTINGS->stale == 0 || since(now, get64(&GATE->heartbeat)) <= SETTINGS->stale;
 }
 
-HOT enum class ack_class(struct flow *flow, const struct segment *segment, bool repeated, bool same_window, bool was_zero)
+HOT enum class ack_class(WITH_CORE struct flow *flow, const struct segment *segment, bool repeated, bool same_window, bool was_zero)
 {
 	__u32 flags = get32(&flow->flags);
 	bool hole, duplicate;
@@ -29,10 +29,8 @@ HOT enum class ack_class(struct flow *flow, const struct segment *segment, bool 
 	}
 	hole = seq_distance(get32(&flow->received), segment->ack) > 0;
 	duplicate = hole && flags & FLOW_RECEIVED && !segment->dsack && (segment->sack || (repeated && same_window));
-	if (duplicate && !(flags & FLOW_RECOVERING)) {
-		raise_flags(flow, FLOW_RECOVERING);
-		reduce(flow, get32(&flow->received));
-	}
+	if (duplicate)
+		note_duplicate(CORE flow, ahead_of(get32(&flow->received), segment->ack));
 	if (any_flag(flow, FLOW_RECOVERING)) {
 		if (seq_distance(segment->ack, get32(&flow->recover)) < 0 || duplicate)
 			return CLASS_URGENT;
@@ -178,7 +176,7 @@ HOT enum class classify(WITH_CORE struct flow *flow, const struct segment *segme
 	} else {
 		bool recovered = !any_flag(flow, FLOW_RECOVERING);
 
-		class = ack_class(flow, segment, repeated, same_window, was_zero);
+		class = ack_class(CORE flow, segment, repeated, same_window, was_zero);
 		if (recovered && any_flag(flow, FLOW_RECOVERING))
 			set32(&flow->hole_since, (now & ~KEPT_WINDOWS) | (windows_were_kept(CORE_ALONE) ? KEPT_WINDOWS : 0));
 		if (class == CLASS_URGENT && was_zero && governs(CORE flow) && !any_flag(flow, FLOW_RECOVERING))
@@ -337,7 +335,7 @@ SUBPROGRAM int account_egress(WITH_CORE struct flow *flow, const struct segment 
 	} else if (!any_flag(flow, FLOW_SCALE_KNOWN)) {
 		take_up_scale(flow);
 	}
-	set64(&flow->last_seen, now);
+	note_seen(CORE flow, now);
 	note_multipath(CORE flow, segment);
 	out->class = classify(CORE flow, segment, now, out);
 	/* A SYN's window is not scaled; the same window in the unit of those that follow. */
@@ -377,8 +375,11 @@ SUBPROGRAM int account_egress(WITH_CORE struct flow *flow, const struct segment 
 			without_grant(CORE flow, out, &view, &trigger);
 	}
 	if (pass) {
+		__u32 edge = get32(&flow->edge);
+
 		charge(CORE flow, out, &trigger, &view, now);
 		if (out->stamped && get64(&flow->ts_start) == 0) {
+			set32(&flow->ts_edge, edge);
 			set32(&flow->ts_value, segment->tsval);
 			set32(&flow->ts_received, get32(&flow->received));
 			set32(&flow->ts_bytes, get64(&GATE->bytes));

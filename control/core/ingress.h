@@ -37,7 +37,7 @@ SUBPROGRAM int open_flow(WITH_CORE struct flow *flow, __u64 now)
 	set64(&flow->handshake_start, 0);
 	set64(&flow->ts_start, 0);
 	set64(&flow->interval_start, 0);
-	set64(&flow->last_bandwidth, 0);
+	set32(&flow->last_bandwidth, 0);
 	set64(&flow->size, 0);
 	set_frame(flow, USUAL_MSS, USUAL_HEADER);
 	set32(&flow->window, SETTINGS->initial_window * USUAL_MSS);
@@ -52,7 +52,6 @@ SUBPROGRAM int open_flow(WITH_CORE struct flow *flow, __u64 now)
 	set32(&flow->handshake_rtt, 0);
 	set32(&flow->peer_mss, 0);
 	set32(&flow->lesser, 0);
-	set32(&flow->rtt_since, now >> 10);
 	set32(&flow->added_delay, 0);
 	set32(&flow->scale, 0);
 	set32(&flow->tsval, 0);
@@ -104,11 +103,8 @@ INLINE void follow_mss(struct flow *flow, const struct segment *segment, __u32 e
 	}
 }
 
-/* From so long on, ns, a handshake may have lost a segment and waited for a timer: a round trip that is much shorter corrects it. */
-#define LATE_HANDSHAKE 100000000u
-
-/* How long a least RTT is believed, in units of 1024 ns: a path may become longer. */
-#define RTT_MEMORY (10u * 1000000000u / 1024u)
+/* How long a least handshake is believed, in units of 1024 ns. */
+#define HANDSHAKE_MEMORY (10u * 1000000000u / 1024u)
 
 /* The least sample of this and the last ten seconds; `next` is that of these alone, which began at `since`. */
 INLINE void note_least(__u32 *least, __u32 *next, __u32 *since, __u32 sample, __u64 now)
@@ -119,18 +115,23 @@ INLINE void note_least(__u32 *least, __u32 *next, __u32 *since, __u32 sample, __
 		set32(next, present = sample);
 	if (before == 0 || sample < before) {
 		set32(least, sample);
-	} else if (clock - get32(since) > RTT_MEMORY) {
+	} else if (clock - get32(since) > HANDSHAKE_MEMORY) {
 		set32(least, present);
 		set32(next, sample);
 		set32(since, clock);
 	}
 }
 
-INLINE void note_least_rtt(struct flow *flow, __u64 sample, __u64 now)
+INLINE void note_least_rtt(struct flow *flow, __u32 sample)
 {
-	if (get32(&flow->samples) < SAMPLES)
+	__u32 least = get32(&flow->least_rtt), next = get32(&flow->next_rtt);
+
+	if (!is_timed(flow))
 		set32(&flow->samples, get32(&flow->samples) + 1);
-	note_least(&flow->least_rtt, &flow->next_rtt, &flow->rtt_since, sample, now);
+	if (least == 0 || sample < least)
+		set32(&flow->least_rtt, sample);
+	if (next == 0 || sample < next)
+		set32(&flow->next_rtt, sample);
 }
 
 /* A handshake's round trip less what may have stood before it in the queue: what came meanwhile, and other connections' SYNs, too. */
@@ -165,7 +166,7 @@ INLINE void sample_handshake(WITH_CORE struct flow *flow, const struct segment *
  * flow's own handshake took, or the least of any of late. */
 INLINE __u64 without_queue(WITH_CORE const struct flow *flow, __u64 sample)
 {
-	__u64 handshake = max_u64(get32(&flow->handshake_rtt), get32(&GATE->least_handshake));
+	__u64 handshake = max_u64(get32(&flow->handshake_rtt), least_length(CORE flow));
 	__u64 rate = path_rate(CORE_ALONE), least = max_u64(min_u64(handshake, sample), 1);
 	__u32 threshold = path_of(get64(&GATE->threshold));
 
@@ -187,8 +188,111 @@ INLINE void note_stream(WITH_CORE struct flow *flow)
 		set32(&flow->streamed, came);
 }
 
+/* A round trip that is much shorter than the handshake belies it: that had lost a segment and waited for a timer, or the path has become
+ * shorter since. From then on it is the least that counts. So is what has become longer belied. */
+INLINE void note_shorter_path(WITH_CORE struct flow *flow, __u64 sample)
+{
+	__u32 samples = get32(&flow->samples), handshake = get32(&flow->handshake_rtt);
+	__u64 least = samples & SHORTER ? handshake : handshake / 4;
+
+	if (samples & LONGER && sample < get32(&flow->rtt) / 2)
+		forget_longer_path(CORE flow);
+	if (sample >= least)
+		return;
+	set32(&flow->handshake_rtt, max_u64(sample, 1));
+	if (!SETTINGS->timestamps && sample < get32(&flow->rtt))
+		set32(&flow->rtt, max_u64(sample, 1));
+	set32(&flow->samples, get32(&flow->samples) | SHORTER);
+}
+
+/* No peer delays an ACK for longer, ns: Linux when it expects to answer. */
+#define DELAYED_ACK 40000000ull
+/* A pause that no delayed ACK explains, ns. */
+#define A_TIMEOUT (DELAYED_ACK / 4 * 5)
+
+/* Whether the flow may be one of those that send messages unasked, which pause between them. */
+INLINE bool may_push(WITH_CORE const struct flow *flow)
+{
+	return !any_flag(flow, FLOW_ASKS) && get64(&GATE->largest_message) > 0;
+}
+
+/* Hosts may answer so much later than they are asked, ns, and all of a few times. */
+#define LATE_HOSTS 2000000ull
+
+/* What may have stood in the queue before what arrives now, ns: a full port, or where the link was idle of late, no more than what came since. */
+INLINE __u64 longest_queue(WITH_CORE __u64 now)
+{
+	/* More than the link carries may have been told, and less of a given buffer may be used than it has. */
+	__u64 rate = min_u64(path_rate(CORE_ALONE), get64(&GATE->peak)), busy = since(now, get64(&GATE->busy_since)) + LATE_HOSTS;
+
+	return rate == 0 ? busy : min_u64(busy, (max_u64(port_holds(CORE_ALONE), shallow_port(CORE_ALONE)) * 9 << 17) / rate);
+}
+
+/* Whether a round trip was not that of a sender that waited for its timer, because something was lost: nothing was of late, or no timer is as
+ * short. Where nobody knows the port's buffer, what overflows it is longer than what it was taken to hold. */
+INLINE bool is_no_timeout(WITH_CORE __u64 sample)
+{
+	return nothing_lost_of_late(CORE_ALONE) || (!SETTINGS->search && !timer_is_short(CORE_ALONE) && sample < A_TIMEOUT);
+}
+
+/* So many round trips in a row, of whatever flows, say that all paths have become longer: then one is enough for each. */
+#define ALL_LONGER (2 * SAMPLES)
+
+/* It is taken to be so long from now on, ns. */
+INLINE void lengthen_path(struct flow *flow, __u32 rtt)
+{
+	set32(&flow->rtt, rtt);
+	set32(&flow->least_rtt, rtt);
+	set32(&flow->next_rtt, rtt);
+	set32(&flow->samples, (get32(&flow->samples) & SHORTER) | LONGER | SAMPLES);
+}
+
+/*
+ * A path may become longer, too: another route, a guest that moves. It has if a sender that only waited to be let go on (`blocked`) took longer than
+ * the path and the queue explain, as many times in a row as a least round trip needs.
+ */
+SUBPROGRAM int note_longer_path(WITH_CORE struct flow *flow, __u64 sample, bool blocked, __u64 now)
+{
+	__u32 samples, flags, rtt;
+	bool all;
+
+	if (!flow)
+		return 0;
+	samples = get32(&flow->samples);
+	flags = samples & (LONGER | SHORTER);
+	rtt = get32(&flow->rtt);
+	all = !(flags & LONGER) && get32(&GATE->longer_run) >= ALL_LONGER;
+	samples -= flags;
+	if (SETTINGS->timestamps || rtt == 0 || samples < SAMPLES || !(all || (blocked && is_no_timeout(CORE sample))))
+		return 0;
+	/* Among many, what waits for ACKs that PAC holds is in the round trips. */
+	if (!SETTINGS->credit && !are_few_now(CORE_ALONE))
+		return 0;
+	if (sample <= rtt + longest_queue(CORE now)) {
+		if (samples > SAMPLES)
+			set32(&flow->samples, flags | SAMPLES);
+		if (!(flags & LONGER))
+			set32(&GATE->longer_run, 0);
+		return 0;
+	}
+	if (all) {
+		lengthen_path(flow, min_u64(sample, get32(&GATE->longer) * (blocked ? 2ull : 1)));
+		return 0;
+	}
+	if (get32(&GATE->longer_run) == 0 || sample < get32(&GATE->longer))
+		set32(&GATE->longer, sample);
+	set32(&GATE->longer_run, get32(&GATE->longer_run) + 1);
+	if (samples == SAMPLES || sample < get32(&flow->longer))
+		set32(&flow->longer, sample);
+	if (samples + 1 == 2 * SAMPLES)
+		lengthen_path(flow, get32(&flow->longer));
+	else
+		set32(&flow->samples, flags | (samples + 1));
+	return 0;
+}
+
 /* PAC section IV-A, method 1: the echo of a TSval that was new when it left. */
-INLINE void sample_timestamp(WITH_CORE struct flow *flow, const struct segment *segment, __u64 now)
+INLINE void sample_timestamp(WITH_CORE struct flow *flow, const struct segment *segment, bool blocked, __u64 now)
 {
 	__u64 start = get64(&flow->ts_start), sample;
 
@@ -198,10 +302,10 @@ INLINE void sample_timestamp(WITH_CORE struct flow *flow, const struct segment *
 	sample = min_u64(since(now, start), LONGEST_RTT);
 	if (SETTINGS->timestamps)
 		set32(&flow->rtt, smooth(get32(&flow->rtt), sample));
-	else if (get32(&flow->rtt) >= LATE_HANDSHAKE && sample < get32(&flow->rtt) / 2)
-		set32(&flow->rtt, max_u64(sample, 1));
+	note_shorter_path(CORE flow, sample);
 	if (segment->payload > 0 && segment->tsecr == get32(&flow->ts_value)) {
-		note_least_rtt(flow, without_queue(CORE flow, sample), now);
+		note_longer_path(CORE flow, sample, blocked, now);
+		note_least_rtt(flow, without_queue(CORE flow, sample));
 		if (SETTINGS->credit)
 			note_stream(CORE flow);
 	}
@@ -209,7 +313,7 @@ INLINE void sample_timestamp(WITH_CORE struct flow *flow, const struct segment *
 
 /* A sender that had used up its window answers what let it go on: with a whole segment, for which there was no room before. What is
  * smaller, such as the end of a response, may have been on its way already. */
-INLINE void sample_answer(WITH_CORE struct flow *flow, __u32 payload, __u64 now)
+INLINE void sample_answer(WITH_CORE struct flow *flow, __u32 payload, bool blocked, __u64 now)
 {
 	__u32 start = get32(&flow->let_go);
 	__u64 sample;
@@ -218,8 +322,11 @@ INLINE void sample_answer(WITH_CORE struct flow *flow, __u32 payload, __u64 now)
 		return;
 	set32(&flow->let_go, 0);
 	sample = (__u64)(__u32)((__u32)(now >> 10) - start) << 10;
-	if (payload >= get32(&flow->mss) && sample <= LONGEST_RTT)
-		note_least_rtt(flow, without_queue(CORE flow, sample), now);
+	if (payload < get32(&flow->mss) || sample > LONGEST_RTT)
+		return;
+	note_shorter_path(CORE flow, sample);
+	note_longer_path(CORE flow, sample, blocked, now);
+	note_least_rtt(flow, without_queue(CORE flow, sample));
 }
 
 /* What costs a timeout weighs as much as so many holes: nothing looks like it by chance. */
@@ -249,11 +356,6 @@ INLINE bool windows_were_kept(CORE_ONLY)
 
 	return SETTINGS->credit && owed_up_to(CORE path_of(threshold)) > 2 * threshold;
 }
-
-/* No peer delays an ACK for longer, ns: Linux when it expects to answer. */
-#define DELAYED_ACK 40000000ull
-/* A pause that no delayed ACK explains, ns. */
-#define A_TIMEOUT (DELAYED_ACK / 4 * 5)
 
 /*
  * Whether what arrives `pause` after the last follows a tail that was lost: that leaves no hole, and the sender's timer fires. It had not said
@@ -309,12 +411,19 @@ INLINE __u32 adds_to_response(const struct flow *flow, const struct segment *seg
 }
 
 /* Whether all that has been received ends with a PSH, and how. */
+/* Whether the sender had used up the window that it knew when it sent the segment: what our awaited TSval brought was still on its way. */
+INLINE bool used_up(const struct flow *flow, const struct segment *segment)
+{
+	return any_flag(flow, FLOW_ASKS) && segment->timestamps && get64(&flow->ts_start) != 0 && seq_distance(segment->tsecr, get32(&flow->ts_value)) < 0 &&
+	       seq_distance(get32(&flow->ts_edge), segment_end(segment)) < (__s32)get32(&flow->mss);
+}
+
 INLINE void note_end(struct flow *flow, const struct segment *segment)
 {
 	__u32 up = 0;
 
 	if (segment->flags & PSH) {
-		up = FLOW_PUSHED | (stopped_short(flow, segment->payload) ? FLOW_STOPPED : 0);
+		up = FLOW_PUSHED | (stopped_short(flow, segment->payload) && !used_up(flow, segment) ? FLOW_STOPPED : 0);
 		up |= is_cut(flow, segment->payload) ? FLOW_CUT : 0;
 	}
 	set_flags(flow, FLOW_PUSHED | FLOW_STOPPED | FLOW_CUT | FLOW_DRY | FLOW_ONE_WAY, up);
@@ -323,6 +432,7 @@ INLINE void note_end(struct flow *flow, const struct segment *segment)
 HOT void receive(WITH_CORE struct flow *flow, const struct segment *segment, __u64 now)
 {
 	__u32 wire = wire_bytes(segment), end;
+	bool midway = get64(&flow->size) > 0;
 	__u64 pause;
 
 	pay(CORE flow, segment);
@@ -375,7 +485,7 @@ HOT void receive(WITH_CORE struct flow *flow, const struct segment *segment, __u
 		set32(&flow->received, end);
 		raise_flags(flow, FLOW_RECEIVED);
 		note_flight(flow, end);
-		sample_answer(CORE flow, segment->payload, now);
+		sample_answer(CORE flow, segment->payload, midway && !may_push(CORE flow), now);
 		note_end(flow, segment);
 		if (!SETTINGS->credit)
 			lower_flags(flow, FLOW_AWAITED);
@@ -492,10 +602,24 @@ INLINE void note_timed(struct flow *flow, const struct segment *segment)
 		set32(&flow->timed, timed);
 }
 
+/* Whether the sender of what echoes our awaited TSval was only waiting to be let go on: in the middle of a response, with its window used up, as far as it
+ * knew when that left. Under PAC, which bounds few windows, also if it had not pushed: a push may be the end of all that there
+ * is. Where it is known that it was let go, the same round trip is timed already (sample_answer). */
+INLINE bool was_blocked(WITH_CORE const struct flow *flow, const struct segment *segment)
+{
+	bool full;
+
+	if (get64(&flow->ts_start) == 0 || !segment->timestamps || segment->tsecr != get32(&flow->ts_value))
+		return false;
+	full = seq_distance(get32(&flow->ts_edge), get32(&flow->received)) < (__s32)get32(&flow->mss);
+	return get64(&flow->size) > 0 && get32(&flow->let_go) == 0 && !may_push(CORE flow) && (full || (!SETTINGS->credit && !any_flag(flow, FLOW_PUSHED)));
+}
+
 /* Says whether the scheduler is to be woken: there is room now for what it waits to release. */
 HOT bool account_ingress(WITH_CORE struct flow *flow, const struct segment *segment, __u64 now)
 {
 	__u64 wanted;
+	bool blocked;
 
 	roll(CORE now);
 	add64(&GATE->arrivals, 1);
@@ -520,7 +644,8 @@ HOT bool account_ingress(WITH_CORE struct flow *flow, const struct segment *segm
 	} else if (!any_flag(flow, FLOW_KNOWN)) {
 		open_flow(CORE flow, now);
 	}
-	set64(&flow->last_seen, now);
+	note_seen(CORE flow, now);
+	blocked = was_blocked(CORE flow, segment);
 	note_multipath(CORE flow, segment);
 	if (any_flag(flow, FLOW_REPEATS))
 		note_heard(CORE flow, segment, now);
@@ -541,7 +666,7 @@ HOT bool account_ingress(WITH_CORE struct flow *flow, const struct segment *segm
 		else if (governs(CORE flow))
 			pay(CORE flow, segment);
 	}
-	sample_timestamp(CORE flow, segment, now);
+	sample_timestamp(CORE flow, segment, blocked, now);
 	wanted = get64(&GATE->wanted);
 	return wanted > 0 && admits(CORE wanted, get64(&GATE->wanted_path), get64(&GATE->wanted_beside)) && replace64(&GATE->wanted, wanted, 0);
 }

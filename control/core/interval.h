@@ -255,13 +255,13 @@ INLINE void roll_flow(WITH_CORE struct flow *flow, __u64 now)
 	waited = any_flag(flow, FLOW_WAITED);
 	lower_flags(flow, FLOW_WAITED);
 	if (start == 0 || waited) {
-		set64(&flow->last_bandwidth, 0);
+		set32(&flow->last_bandwidth, 0);
 		set32(&flow->slow_intervals, 0);
 		return;
 	}
 	now_bandwidth = bandwidth(bytes, elapsed);
-	before = get64(&flow->last_bandwidth);
-	set64(&flow->last_bandwidth, now_bandwidth);
+	before = get32(&flow->last_bandwidth);
+	set32(&flow->last_bandwidth, min_u64(now_bandwidth, ~0u));
 	if (now_bandwidth * 1000 <= before * SETTINGS->lambda_permille) {
 		__u32 slow = get32(&flow->slow_intervals) + 1;
 

@@ -15,6 +15,20 @@
 /* Round trips after which the least of them is believed: one alone may contain a pause of the sender. */
 #define SAMPLES 8
 
+/* In samples, beside how many there are. The path has shown to be shorter than its handshake was. */
+#define SHORTER (1u << 8)
+/* It has shown to be longer. */
+#define LONGER (1u << 9)
+/* Binary logarithm of how long, ns, a least RTT is believed, at least, and at most a longer path. All flows forget at once: their queue drains,
+ * and what they queued themselves makes no path longer and longer. */
+#define RTT_MEMORY 34
+
+/* Whether there are enough. */
+INLINE bool is_timed(const struct flow *flow)
+{
+	return (get32(&flow->samples) & ~(SHORTER | LONGER)) >= SAMPLES;
+}
+
 /* So many full frames keep a sender moving that sends side by side with others: two on their way, two acknowledged. */
 #define QUANTUM (4 * FULL_FRAME)
 /* What the buffers of ports hold, even shallow ones, wire bytes: so much, or on fast links, whose switches have more, what they carry in so
@@ -84,17 +98,45 @@ INLINE __u32 handshake_time(WITH_CORE const struct flow *flow)
 INLINE __u64 path_holds(WITH_CORE const struct flow *flow, __u64 rate)
 {
 	/* Never more than the handshake's, where it was seen: what we queue ourselves must not make a path longer and longer. */
-	if (get32(&flow->samples) >= SAMPLES && get32(&flow->rtt) > 0 && !SETTINGS->timestamps)
+	if (is_timed(flow) && get32(&flow->rtt) > 0 && !SETTINGS->timestamps)
 		return rate * min_u64(get32(&flow->least_rtt), get32(&flow->rtt)) >> 20;
-	if (get32(&flow->samples) >= SAMPLES)
+	if (is_timed(flow))
 		return rate * get32(&flow->least_rtt) >> 20;
 	return rate * handshake_time(CORE flow) >> 20;
+}
+
+INLINE void forget_longer_path(WITH_CORE struct flow *flow)
+{
+	set32(&GATE->longer_run, 0);
+	if (!(get32(&flow->samples) & LONGER))
+		return;
+	set32(&flow->samples, get32(&flow->samples) & ~LONGER);
+	set32(&flow->rtt, get32(&flow->handshake_rtt));
+}
+
+/* What was the least round trip before the last period counts no more. */
+INLINE void forget_round_trips(WITH_CORE struct flow *flow)
+{
+	if (get32(&flow->next_rtt) > 0)
+		set32(&flow->least_rtt, get32(&flow->next_rtt));
+	set32(&flow->next_rtt, 0);
+	forget_longer_path(CORE flow);
+}
+
+/* A packet of the flow, in either direction. */
+INLINE void note_seen(WITH_CORE struct flow *flow, __u64 now)
+{
+	__u64 before = get64(&flow->last_seen);
+
+	set64(&flow->last_seen, now);
+	if ((before ^ now) >> RTT_MEMORY > 0)
+		forget_round_trips(CORE flow);
 }
 
 /* The flow's least round trip of late, or the handshake's while nobody knows, ns. */
 INLINE __u64 least_round_trip(const struct flow *flow)
 {
-	return get32(&flow->samples) >= SAMPLES ? get32(&flow->least_rtt) : get32(&flow->handshake_rtt);
+	return is_timed(flow) ? get32(&flow->least_rtt) : get32(&flow->handshake_rtt);
 }
 
 /* Whether flows were so few of late that what keeps each of them moving fits the budget. */
@@ -163,19 +205,22 @@ INLINE bool has_no_room(WITH_CORE const struct flow *flow, __u32 window)
 	return (window >= mss / 4 && size < response) || pipe_of(CORE flow) > 0;
 }
 
-/* What the shortest path holds, wire bytes, by the least that a handshake has taken of late: a flow's own least round trip, less what may have
- * been queued, can come out at nothing. */
-INLINE __u64 least_path(WITH_CORE __u64 rate)
+/* The least length of the flow's path, ns, by the least that a handshake has taken of late: a flow's own least round trip, less what may have been
+ * queued, can come out at nothing. No more than its own have taken since, and no less than it has become. */
+INLINE __u64 least_length(WITH_CORE const struct flow *flow)
 {
-	return rate * get32(&GATE->least_handshake) >> 20;
+	__u32 rtt = get32(&flow->rtt), least = get32(&GATE->least_handshake);
+
+	return rtt > 0 && (rtt < least || get32(&flow->samples) & LONGER) ? rtt : least;
 }
 
 /* What a flow's debt is booked with, wire bytes: what its path holds; nothing where all in flight counts alike, or nobody knows. */
 INLINE __u64 booked_with(WITH_CORE const struct flow *flow, __u64 rate, __u64 holds)
 {
-	bool known = get32(&flow->samples) >= SAMPLES || handshake_time(CORE flow) > 0;
+	bool known = is_timed(flow) || handshake_time(CORE flow) > 0;
 
-	return SETTINGS->long_paths && known ? max_u64(holds, least_path(CORE rate)) : 0;
+
+	return SETTINGS->long_paths && known ? max_u64(holds, rate * least_length(CORE flow) >> 20) : 0;
 }
 
 /* Payload of a response: of the flow's own, or of the largest of late. */

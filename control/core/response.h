@@ -53,7 +53,7 @@ INLINE void end_response(WITH_CORE struct flow *flow)
 	set32(&flow->run, 0);
 	set32(&flow->streamed, 0);
 	set64(&flow->interval_start, 0);
-	set64(&flow->last_bandwidth, 0);
+	set32(&flow->last_bandwidth, 0);
 }
 
 /* What responses take to begin. Under exact credit it is known from the slower ones: it rises with each that takes longer, as smoothed round-trip
@@ -86,8 +86,12 @@ INLINE void note_pause(WITH_CORE __u32 wire, __u64 now)
 {
 	__u64 pause = min_u64(since(now, get64(&GATE->last_data)), 1ull << 32);
 
-	if (SETTINGS->credit && pause > GAP && (pause - GAP) * path_rate(CORE_ALONE) >> 20 > wire)
-		set32(&GATE->arrived_idle, arrived(CORE_ALONE));
+	if (pause <= GAP || (pause - GAP) * path_rate(CORE_ALONE) >> 20 <= wire)
+		return;
+	set32(&GATE->arrived_idle, arrived(CORE_ALONE));
+	/* More than the link carries may have been told. */
+	if ((pause - GAP) * get64(&GATE->peak) >> 20 > wire)
+		set64(&GATE->busy_since, now);
 }
 
 /*

@@ -348,6 +348,12 @@ struct gate {
 	__u64 unheard;
 	/* What even shallow ports are taken to hold, once that was too much, wire bytes; else 0. Only where nobody gave a buffer. */
 	__u64 shallow;
+	/* When data last came over a link that had been idle, ns. */
+	__u64 busy_since;
+	/* Round trips in a row, of all flows whose paths have not become longer yet, that were longer than they are taken to be. */
+	__u32 longer_run;
+	/* The least of these, ns. */
+	__u32 longer;
 } __attribute__((aligned(64)));
 
 /* In hole_since: what was lost says nothing about the budget, for much more than that was in flight. */
@@ -419,14 +425,15 @@ struct flow {
 	__u32 holds;
 	/* Base RTT from the handshake, or smoothed RTT from timestamps. */
 	__u32 rtt;
-	/* Round trips that have been timed for the least RTT. */
+	/* Round trips that have been timed for the least RTT, SAMPLES at most, and with these, how many in a row were longer than the path is taken
+	 * to be; and SHORTER and LONGER. */
 	__u32 samples;
 	/* Least RTT of late, ns; 0 when none is known. */
 	__u32 least_rtt;
-	/* Least RTT of the present ten seconds, ns. */
+	/* Least RTT of the present period (RTT_MEMORY), ns; 0 when none was timed in it. */
 	__u32 next_rtt;
-	/* When these began: the low 32 bits of ns / 1024. */
-	__u32 rtt_since;
+	/* The right edge that the sender knew when the awaited TSval left. */
+	__u32 ts_edge;
 	/* When a sender that had used up its window was let go on: the low 32 bits of ns / 1024, made odd; 0 when it was not. */
 	__u32 let_go;
 	/* What the others brought in the last round trip of `streamed`, wire bytes. */
@@ -445,7 +452,9 @@ struct flow {
 	/* When the SYN or SYN-ACK left whose answer gives the handshake's RTT; 0 when none is awaited. */
 	__u64 handshake_start;
 	/* Throughput of the interval before, in bytes per 2^20 ns; 0 when there was none. */
-	__u64 last_bandwidth;
+	__u32 last_bandwidth;
+	/* The least round trip of those in a row that were longer than the path is taken to be, ns. */
+	__u32 longer;
 	/* Payload received in the flow's own interval. */
 	__u32 interval_bytes;
 	/* Consecutive intervals in which throughput fell to λ of the one before. */

@@ -53,6 +53,23 @@ INLINE bool is_reducing(const struct flow *flow)
 	return any_flag(flow, FLOW_REDUCED) && seq_distance(get32(&flow->released_ack), get32(&flow->recover)) < 0;
 }
 
+/* As many segments beyond one that is missing tell a sender of its loss (RFC 5681 section 3.2); fewer may only have overtaken it. */
+#define DUPLICATES 3
+
+/* An ACK leaves that tells of a hole, `beyond` bytes after which something has arrived. PAC's model reduces its window when the sender does: with
+ * too small a one, what ACKs trigger is underestimated, and packets that overtake each other would overflow the port. */
+INLINE void note_duplicate(WITH_CORE struct flow *flow, __u32 beyond)
+{
+	if (!any_flag(flow, FLOW_RECOVERING)) {
+		raise_flags(flow, FLOW_RECOVERING);
+		if (!is_reducing(flow))
+			lower_flags(flow, FLOW_REDUCED);
+		set32(&flow->recover, get32(&flow->received));
+	}
+	if (!any_flag(flow, FLOW_REDUCED) && (SETTINGS->credit || beyond > DUPLICATES * get32(&flow->mss)))
+		reduce(flow, get32(&flow->received));
+}
+
 /* A reduction that is over keeps just behind what was released, or the numbers would come round to it. */
 INLINE void end_reduction(struct flow *flow)
 {

@@ -119,8 +119,8 @@ const fn side_by_side(flows: u64) -> u64 {
     flows * 6 * FULL_FRAME
 }
 
-/// The budget with which whole responses of so many flows are granted at once over a long path, beside what the path holds (`least_path` of
-/// `core/path.h`); else the last of them waits for another round trip, and a part of this brings nothing.
+/// The budget with which whole responses of so many flows are granted at once over a long path, beside what the path holds (`least_handshake` of
+/// `core/types.h`); else the last of them waits for another round trip, and a part of this brings nothing.
 fn whole_responses(gate: &Gate, link: u64) -> u64 {
     let response = gate.largest_response.get();
     let frames_rate = link - link / 64;

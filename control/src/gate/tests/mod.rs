@@ -216,6 +216,7 @@ fn request(ack: u32) -> Segment {
 }
 
 mod bursts;
+mod changes;
 mod charges;
 mod closing;
 mod credit;

@@ -1,0 +1,271 @@
+//! Networks that do not stay as the handshake found them: paths that become longer or shorter, and packets that others overtake.
+
+use super::paths::guard;
+use super::*;
+
+/// 1 Gb/s in bytes per 2^20 ns.
+const GIGABIT: u64 = 131_072;
+/// When all flows forget that their paths have become longer: every so many ns.
+const FORGETS: u64 = 1 << 34;
+
+/// Flow 0 in the middle of a response, whose handshake took `rtt`, and as many round trips since as it takes to believe them.
+struct Stream {
+    host: Host,
+    seq: u32,
+    tsval: u32,
+    /// What has arrived at most, bytes per 2^20 ns.
+    peak: u64,
+    /// Whether other data has come without a pause.
+    busy: bool,
+    /// What is left of its window when it has sent what it could, bytes.
+    room: u32,
+}
+
+impl Stream {
+    fn over(rtt: Span) -> Self {
+        Self::of(guard(), rtt)
+    }
+
+    fn of(mut host: Host, rtt: Span) -> Self {
+        host.reach(0, rtt);
+        host.ack(0, 1);
+        host.send(0, request(1));
+        host.now += rtt;
+        host.data(0, 1, MSS);
+        let mut stream = Self { host, seq: 1 + MSS, tsval: 10, peak: GIGABIT, busy: true, room: 0 };
+        stream.take(8, rtt);
+        stream
+    }
+
+    /// So many round trips that take so long.
+    fn take(&mut self, times: u32, rtt: Span) {
+        self.take_with(times, rtt, Flags::ACK);
+    }
+
+    /// The same of segments with these flags.
+    fn take_with(&mut self, times: u32, rtt: Span, flags: Flags) {
+        for _ in 0..times {
+            self.tsval += 1;
+            self.host.shim.state.gate.peak.set(self.peak);
+            self.host.shim.state.flows[0].edge.set(self.seq + self.room);
+            self.host.send(0, Segment { timestamps: Some((self.tsval, 1)), ..pure_ack(self.seq) });
+            self.host.now += rtt;
+            if self.busy {
+                self.host.shim.state.gate.last_data.set(self.host.now.0);
+            }
+            self.host.receive(0, Segment { timestamps: Some((1, self.tsval)), flags, ..data(self.seq, MSS) });
+            self.seq += MSS;
+        }
+    }
+
+    /// The length of its path, us, by what its debts are booked with.
+    fn path(&self) -> u64 {
+        // Of full frames, a sixty-fourth is not counted.
+        (self.host.booked_with(0) << 20) / (GIGABIT - GIGABIT / 64) / 1_000
+    }
+
+    /// What its handshake, or what has corrected it, took, us.
+    fn handshake(&self) -> u32 {
+        self.host.shim.state.flows[0].rtt.get() / 1_000
+    }
+}
+
+fn near(seen: u64, wanted: u64) -> bool {
+    seen.abs_diff(wanted) <= 2
+}
+
+#[test]
+fn a_path_that_has_become_longer_is_believed_after_eight_round_trips_in_a_row() {
+    let mut stream = Stream::over(Span::micros(100));
+    assert!(near(stream.path(), 100), "{} us", stream.path());
+    stream.take(7, Span::millis(5));
+    assert!(near(stream.path(), 100), "{} us", stream.path());
+    stream.take(1, Span::millis(6));
+    assert!(near(stream.path(), 5_000), "the least of them: {} us", stream.path());
+    // And becomes longer again.
+    stream.take(8, Span::millis(20));
+    assert!(near(stream.path(), 20_000), "{} us", stream.path());
+    stream.take(1, Span::micros(100));
+    assert!(near(stream.path(), 100), "one is enough to show that it is not: {} us", stream.path());
+}
+
+#[test]
+fn one_round_trip_in_between_says_that_the_path_is_as_it_was() {
+    let mut stream = Stream::over(Span::micros(100));
+    for _ in 0..4 {
+        stream.take(7, Span::millis(5));
+        stream.take(1, Span::micros(100));
+    }
+    assert!(near(stream.path(), 100), "{} us", stream.path());
+}
+
+#[test]
+fn what_may_have_stood_in_a_full_port_makes_no_path_longer() {
+    // 96 KB take 768 us.
+    let mut stream = Stream::over(Span::micros(100));
+    stream.take(40, Span::micros(868));
+    assert!(near(stream.path(), 100), "{} us", stream.path());
+    let mut stream = Stream::over(Span::micros(100));
+    stream.take(8, Span::millis(1));
+    assert!(near(stream.path(), 1_000), "{} us", stream.path());
+}
+
+#[test]
+fn nor_does_a_port_that_is_slower_than_was_told() {
+    let mut stream = Stream::over(Span::micros(100));
+    stream.peak = GIGABIT / 10;
+    stream.take(40, Span::millis(5));
+    assert!(near(stream.path(), 100), "a full one takes 8 ms: {} us", stream.path());
+}
+
+#[test]
+fn where_the_link_was_idle_nothing_stood_in_the_queue() {
+    // 16 MB take 128 ms.
+    let told = |busy| {
+        let mut stream =
+            Stream::of(Host::new(Config { rate_mbps: 1_000, ..Config::credit(16_000_000) }), Span::micros(100));
+        stream.busy = busy;
+        stream.take(8, Span::millis(2));
+        assert!(near(stream.path(), 100), "hosts may be late: {} us", stream.path());
+        stream.take(8, Span::millis(20));
+        stream.path()
+    };
+    assert!(near(told(true), 100), "all of it may be full");
+    assert!(near(told(false), 20_000), "{} us", told(false));
+}
+
+#[test]
+fn a_sender_that_had_room_was_not_waiting_for_us() {
+    // With a push each time: a sender of which windows are small says so in the middle, too.
+    let path = |room, flags| {
+        let mut stream = Stream { room, ..Stream::over(Span::micros(100)) };
+        stream.take_with(40, Span::millis(5), flags);
+        stream.path()
+    };
+    for flags in [Flags::ACK, Flags::ACK | Flags::PSH] {
+        assert!(near(path(0, flags), 5_000) && near(path(MSS - 1, flags), 5_000));
+        assert!(path(MSS, flags) < 110, "it had room for a segment, and no more to send, or what it sent was lost");
+    }
+}
+
+#[test]
+fn the_first_segment_of_an_answer_makes_no_path_longer() {
+    let mut stream = Stream::over(Span::micros(100));
+    for _ in 0..40 {
+        stream.take_with(1, Span::micros(100), Flags::ACK | Flags::PSH);
+        stream.host.send(0, request(stream.seq));
+        stream.take(1, Span::millis(5));
+    }
+    assert!(stream.path() < 110, "{} us", stream.path());
+}
+
+#[test]
+fn a_search_that_has_just_overflowed_the_port_makes_no_path_longer() {
+    let auto = Config { rate_mbps: 1_000, auto: true, ..Config::credit(96_000) };
+    let mut stream = Stream::of(Host::new(auto), Span::micros(100));
+    stream.host.shim.state.gate.think_after.set(stream.host.now.0 + Span::secs(1).0);
+    stream.take(40, Span::millis(5));
+    assert!(near(stream.path(), 100), "{} us", stream.path());
+    stream.host.now += Span::secs(1);
+    stream.take(8, Span::millis(5));
+    assert!(near(stream.path(), 5_000), "{} us", stream.path());
+}
+
+#[test]
+fn what_may_have_waited_for_a_timer_after_a_loss_makes_no_path_longer() {
+    // With a given buffer, shorter round trips count all the same; where timers are short, none do.
+    let path = |rtt, own_timer| {
+        let mut stream = Stream::over(Span::micros(100));
+        stream.host.shim.state.gate.own_timer.set(own_timer);
+        stream.host.shim.state.gate.think_after.set(stream.host.now.0 + Span::secs(60).0);
+        stream.take(8, rtt);
+        stream.path()
+    };
+    assert!(near(path(Span::millis(200), 0), 100));
+    assert!(near(path(Span::millis(5), 0), 5_000));
+    assert!(near(path(Span::millis(5), Span::millis(1).0), 100));
+}
+
+#[test]
+fn where_all_paths_have_become_longer_one_round_trip_is_enough() {
+    let all = |run: u32| {
+        let stream = Stream::over(Span::micros(100));
+        let gate = &stream.host.shim.state.gate;
+        gate.longer_run.set(run);
+        gate.longer.set(5_000_000);
+        stream
+    };
+    let path = |mut stream: Stream, rtt| {
+        stream.take(1, rtt);
+        stream.path()
+    };
+    assert!(near(path(all(16), Span::millis(6)), 6_000));
+    assert!(near(path(all(16), Span::millis(50)), 10_000), "not much longer than others'");
+    assert!(near(path(all(14), Span::millis(6)), 100));
+    // A round trip that is no longer says that not all have.
+    let mut stream = all(16);
+    stream.take(1, Span::micros(100));
+    assert!(near(path(stream, Span::millis(6)), 100));
+    // What has become longer does so again by itself.
+    let mut stream = all(16);
+    stream.take(8, Span::millis(6));
+    assert!(near(stream.path(), 6_000));
+    stream.take(7, Span::millis(20));
+    assert!(near(stream.path(), 6_000), "{} us", stream.path());
+}
+
+#[test]
+fn round_trips_of_many_flows_tell_together() {
+    let mut stream = Stream::over(Span::micros(100));
+    stream.take(7, Span::millis(5));
+    let gate = stream.host.shim.gate();
+    assert_eq!(gate.longer_run.get(), 7);
+    assert!(near(u64::from(gate.longer.get()) / 1_000, 5_000));
+}
+
+#[test]
+fn all_flows_forget_at_once_that_their_paths_have_become_longer() {
+    let forgotten = |until: u64| {
+        let mut stream = Stream::over(Span::micros(100));
+        stream.take(8, Span::millis(5));
+        assert!(near(stream.path(), 5_000));
+        stream.host.now = Time(until);
+        stream.host.send(0, pure_ack(stream.seq));
+        stream.path()
+    };
+    assert!(near(forgotten(FORGETS - 1), 5_000));
+    assert!(near(forgotten(FORGETS), 100), "what they queue themselves makes no path longer and longer");
+}
+
+#[test]
+fn a_path_that_has_become_shorter_is_believed_at_once() {
+    let mut stream = Stream::over(Span::millis(5));
+    stream.take(1, Span::micros(1_300));
+    assert_eq!(stream.handshake(), 5_000, "there are short ones now and then");
+    stream.take(1, Span::micros(1_200));
+    assert!(near(stream.handshake().into(), 1_200), "{} us", stream.handshake());
+    stream.take(1, Span::micros(300));
+    stream.take(1, Span::micros(200));
+    stream.take(1, Span::micros(900));
+    assert!(near(stream.handshake().into(), 200), "from then on the least counts");
+    assert!(near(stream.path(), 200), "although the least handshake of late took 5 ms: {} us", stream.path());
+}
+
+/// The model of the sender's window, in segments, after so many segments have come behind one that is missing, each acknowledged.
+fn window_after(behind: u32) -> u32 {
+    let mut host = Host::new(config());
+    host.connect(0);
+    host.send(0, request(1));
+    host.shim.state.flows[0].window.set(20 * MSS);
+    for n in 0..behind {
+        host.data(0, 1 + (n + 1) * MSS, MSS);
+        host.ack(0, 1);
+    }
+    host.shim.state.flows[0].window.get() / MSS
+}
+
+#[test]
+fn a_sender_reduces_its_window_at_the_third_duplicate() {
+    // RFC 5681 section 3.2: what comes before may be out of order.
+    assert_eq!([1, 2, 3, 4, 9].map(window_after), [20, 20, 10, 10, 10]);
+}
