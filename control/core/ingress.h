@@ -244,7 +244,7 @@ INLINE void lengthen_path(struct flow *flow, __u32 rtt)
 	set32(&flow->rtt, rtt);
 	set32(&flow->least_rtt, rtt);
 	set32(&flow->next_rtt, rtt);
-	set32(&flow->samples, (get32(&flow->samples) & SHORTER) | LONGER | SAMPLES);
+	set32(&flow->samples, (get32(&flow->samples) & PATH_FLAGS) | LONGER | SAMPLES);
 }
 
 /*
@@ -259,7 +259,7 @@ SUBPROGRAM int note_longer_path(WITH_CORE struct flow *flow, __u64 sample, bool 
 	if (!flow)
 		return 0;
 	samples = get32(&flow->samples);
-	flags = samples & (LONGER | SHORTER);
+	flags = samples & PATH_FLAGS;
 	rtt = get32(&flow->rtt);
 	all = !(flags & LONGER) && get32(&GATE->longer_run) >= ALL_LONGER;
 	samples -= flags;
@@ -418,13 +418,22 @@ INLINE bool used_up(const struct flow *flow, const struct segment *segment)
 	       seq_distance(get32(&flow->ts_edge), segment_end(segment)) < (__s32)get32(&flow->mss);
 }
 
+INLINE void note_used_up(struct flow *flow, bool it_is)
+{
+	__u32 before = get32(&flow->samples), after = it_is ? before | USED_UP : before & ~USED_UP;
+
+	if (after != before)
+		set32(&flow->samples, after);
+}
+
 INLINE void note_end(struct flow *flow, const struct segment *segment)
 {
 	__u32 up = 0;
 
 	if (segment->flags & PSH) {
-		up = FLOW_PUSHED | (stopped_short(flow, segment->payload) && !used_up(flow, segment) ? FLOW_STOPPED : 0);
+		up = FLOW_PUSHED | (stopped_short(flow, segment->payload) ? FLOW_STOPPED : 0);
 		up |= is_cut(flow, segment->payload) ? FLOW_CUT : 0;
+		note_used_up(flow, used_up(flow, segment));
 	}
 	set_flags(flow, FLOW_PUSHED | FLOW_STOPPED | FLOW_CUT | FLOW_DRY | FLOW_ONE_WAY, up);
 }

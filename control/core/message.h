@@ -78,7 +78,7 @@ INLINE void note_message(WITH_CORE struct flow *flow, const struct segment *segm
 	if (asked && (!SETTINGS->credit || pause <= round_trip(flow)))
 		return;
 	over = message_is_over(CORE flow);
-	if (asked && !over)
+	if (asked && (!over || get32(&flow->samples) & USED_UP))
 		return;
 	count_sender(CORE flow, pause);
 	if (asked) {

@@ -19,6 +19,9 @@
 #define SHORTER (1u << 8)
 /* It has shown to be longer. */
 #define LONGER (1u << 9)
+/* Its sender's last push came when the window that it knew was used up: it may have had more. */
+#define USED_UP (1u << 10)
+#define PATH_FLAGS (SHORTER | LONGER | USED_UP)
 /* Binary logarithm of how long, ns, a least RTT is believed, at least, and at most a longer path. All flows forget at once: their queue drains,
  * and what they queued themselves makes no path longer and longer. */
 #define RTT_MEMORY 34
@@ -26,7 +29,7 @@
 /* Whether there are enough. */
 INLINE bool is_timed(const struct flow *flow)
 {
-	return (get32(&flow->samples) & ~(SHORTER | LONGER)) >= SAMPLES;
+	return (get32(&flow->samples) & ~PATH_FLAGS) >= SAMPLES;
 }
 
 /* So many full frames keep a sender moving that sends side by side with others: two on their way, two acknowledged. */

@@ -426,7 +426,7 @@ struct flow {
 	/* Base RTT from the handshake, or smoothed RTT from timestamps. */
 	__u32 rtt;
 	/* Round trips that have been timed for the least RTT, SAMPLES at most, and with these, how many in a row were longer than the path is taken
-	 * to be; and SHORTER and LONGER. */
+	 * to be; and PATH_FLAGS. */
 	__u32 samples;
 	/* Least RTT of late, ns; 0 when none is known. */
 	__u32 least_rtt;

@@ -149,6 +149,48 @@ fn a_sender_that_had_room_was_not_waiting_for_us() {
 }
 
 #[test]
+fn a_sender_that_pauses_between_messages_makes_no_path_longer() {
+    let path = |message: u64| {
+        let mut stream = Stream::over(Span::micros(100));
+        stream.host.shim.state.flows[0].flags.lower(state::flag::ASKS);
+        for _ in 0..40 {
+            stream.host.shim.state.gate.largest_message.set(message);
+            stream.take(1, Span::millis(5));
+        }
+        stream.path()
+    };
+    assert!(path(5_000) < 110, "one ends where its window does");
+    assert!(near(path(0), 5_000), "nobody sends messages here");
+}
+
+/// Whether a flow that was asked still counts as such when it goes on after a pause of 5 ms. Before it came 500 bytes with a push, up to the end of the
+/// window that its sender knew; they echo the ACK that moved that on, or the one before.
+fn still_asked(echo: u32) -> bool {
+    let stamped = |tsval, tsecr, segment: Segment| Segment { timestamps: Some((tsval, tsecr)), ..segment };
+    let mut host = guard();
+    host.reach(0, Span::micros(100));
+    host.ack(0, 1);
+    host.send(0, stamped(10, 1, request(1)));
+    host.now += Span::micros(100);
+    host.receive(0, stamped(1, 10, data(1, MSS)));
+    host.shim.state.flows[0].flags.raise(state::flag::ASKS);
+    let edge = 1 + MSS + 500;
+    host.shim.state.flows[0].edge.set(edge);
+    host.send(0, stamped(11, 1, pure_ack(1 + MSS)));
+    assert!(host.shim.state.flows[0].edge.get() > edge + MSS);
+    host.receive(0, stamped(1, echo, Segment { flags: Flags::ACK | Flags::PSH, ..data(1 + MSS, 500) }));
+    host.now += Span::millis(5);
+    host.receive(0, stamped(2, 11, data(edge, MSS)));
+    host.shim.state.flows[0].flags.any(state::flag::ASKS)
+}
+
+#[test]
+fn a_window_that_its_sender_had_used_up_ends_no_response() {
+    assert!(still_asked(10), "it had not heard of the next one yet");
+    assert!(!still_asked(11), "it had room, and no more to send");
+}
+
+#[test]
 fn the_first_segment_of_an_answer_makes_no_path_longer() {
     let mut stream = Stream::over(Span::micros(100));
     for _ in 0..40 {
