@@ -1,4 +1,4 @@
-//! Networks that change while connections are used: another route, a link of a bundle that fails.
+//! Paths that change while connections are used: another route, a guest that moves.
 
 use std::time::Duration;
 

@@ -9,4 +9,4 @@ mod random;
 pub use clock::{PS_PER_SEC, Ps};
 pub(crate) use prefetch::{prefetch, prefetch_all};
 pub use queue::EventQueue;
-pub use random::{Purpose, Random};
+pub use random::{Chance, Purpose, Random};

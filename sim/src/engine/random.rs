@@ -29,6 +29,26 @@ pub enum Purpose {
     Detour = 9,
 }
 
+/// How likely something is.
+#[derive(Clone, Copy, Debug)]
+pub struct Chance(u64);
+
+impl Chance {
+    /// From 0, never, to 1: all but one time of 2^64.
+    #[must_use]
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a part of 2^64; all of it saturates")]
+    pub fn new(share: f64) -> Self {
+        Self((share * 2f64.powi(64)) as u64)
+    }
+
+    /// Whether it never happens: then nothing is drawn.
+    #[inline]
+    #[must_use]
+    pub const fn is_none(self) -> bool {
+        self.0 == 0
+    }
+}
+
 /// One stream of random numbers.
 #[derive(Clone, Debug)]
 pub struct Random(Xoshiro256PlusPlus);
@@ -48,6 +68,12 @@ impl Random {
     /// 64 random bits.
     pub fn bits(&mut self) -> u64 {
         self.0.next_u64()
+    }
+
+    /// Whether what is so likely happens.
+    #[inline]
+    pub fn hits(&mut self, chance: Chance) -> bool {
+        !chance.is_none() && self.bits() < chance.0
     }
 
     /// Uniform in `0..=max`; the bias of the multiplication is below 2^-32 for every time that occurs here.

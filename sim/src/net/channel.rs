@@ -16,7 +16,7 @@ use ackgate_control::units::{Rate, Span};
 
 use super::discipline::{Decision, Queueing};
 use super::packet::{NIL, Packet};
-use crate::engine::{PS_PER_SEC, Ps, Random};
+use crate::engine::{Chance, PS_PER_SEC, Ps, Random};
 use crate::scenario::Capacity;
 
 /// Fixed-point bits of the time that one byte takes.
@@ -106,8 +106,8 @@ struct Queue {
     /// Each frame is to be offered: a switch counts flows here.
     looked_at: bool,
     discipline: Queueing,
-    /// Of 2^64 frames so many are lost by chance.
-    loss: u64,
+    /// How likely a frame is lost however full the port is.
+    loss: Chance,
     waiting: VecDeque<Waiting>,
     waiting_bytes: u64,
     /// The far end has paused this channel (IEEE 802.3x) since then.
@@ -151,7 +151,7 @@ impl Channel {
                 count_transmitting: config.count_transmitting,
                 looked_at: false,
                 discipline: Queueing::DropTail,
-                loss: 0,
+                loss: Chance::new(0.0),
                 waiting: VecDeque::new(),
                 waiting_bytes: 0,
                 paused_at: None,
@@ -179,11 +179,10 @@ impl Channel {
         self.plain = false;
     }
 
-    /// Gives the queue a discipline, and the chance that a frame is lost however full it is, 0 to 1.
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a part of 2^64; all of it saturates")]
-    pub(super) fn set_discipline(&mut self, discipline: Queueing, loss: f64) {
+    /// Gives the queue a discipline, and the chance that a frame is lost however full it is.
+    pub(super) fn set_discipline(&mut self, discipline: Queueing, loss: Chance) {
         self.queue.discipline = discipline;
-        self.queue.loss = (loss * 2f64.powi(64)) as u64;
+        self.queue.loss = loss;
         self.plain = self.queue.is_plain();
     }
 
@@ -284,7 +283,7 @@ impl Channel {
         random: &mut Random,
     ) -> Result<Offer, Refusal> {
         // Nothing by chance on a plain channel.
-        if !BUSY && self.queue.loss > 0 && random.bits() < self.queue.loss {
+        if !BUSY && random.hits(self.queue.loss) {
             self.queue.counters.drops += 1;
             return Err(Refusal::Chance);
         }
@@ -430,7 +429,7 @@ impl Queue {
         !self.count_transmitting
             && !self.looked_at
             && self.pool.is_none()
-            && self.loss == 0
+            && self.loss.is_none()
             && !matches!(self.discipline, Queueing::Red(_))
     }
 

@@ -11,7 +11,7 @@ use ackgate_control::units::{Rate, Span};
 use super::channel::{Channel, ChannelConfig};
 use super::discipline::Queueing;
 use super::packet::{NIL, Side};
-use crate::engine::{Purpose, Random};
+use crate::engine::{Chance, Purpose, Random};
 use crate::observer::{Interface, InterfaceKind};
 use crate::scenario::{Destination, Framing, Group, Scenario, Topology};
 
@@ -203,8 +203,10 @@ impl Plan {
                 let frame_time = channel.transmission(full_frame);
                 grain = grain.min(frame_time);
                 if matches!(near, End::Switch(_)) {
-                    channel
-                        .set_discipline(Queueing::new(&scenario.switch.discipline, frame_time), scenario.switch.loss);
+                    channel.set_discipline(
+                        Queueing::new(&scenario.switch.discipline, frame_time),
+                        Chance::new(scenario.switch.loss),
+                    );
                 }
                 channels.push(channel);
                 interfaces.push(Interface {

@@ -3,7 +3,7 @@
 use ackgate_control::m21::{self, FlowCounter};
 use ackgate_control::segment::Flags;
 
-use crate::engine::{Ps, prefetch, prefetch_all};
+use crate::engine::{Chance, Ps, prefetch, prefetch_all};
 use crate::net::{Channel, Hop, NIL, Offer, Packet, Refusal, Then};
 use crate::observer::{DropReason, Interface, InterfaceKind, Observer, Way};
 use crate::scenario::{Network, Scenario, Scheme};
@@ -23,16 +23,14 @@ pub(super) struct Pool {
 /// Packets that come late to their hosts.
 #[derive(Clone, Copy)]
 pub(super) struct Detours {
-    /// Of 2^64 packets so many.
-    share: u64,
+    share: Chance,
     /// By this at most.
     longest: Ps,
 }
 
 impl Detours {
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a part of 2^64; all of it saturates")]
     pub(super) fn new(network: &Network) -> Self {
-        Self { share: (network.reorder * 2f64.powi(64)) as u64, longest: Ps::from_span(network.detour) }
+        Self { share: Chance::new(network.reorder), longest: Ps::from_span(network.detour) }
     }
 }
 
@@ -119,7 +117,7 @@ impl<O: Observer> World<'_, O> {
                         arrival = offload.received(arrival, index / 2, &self.slab[handle]);
                     }
                     event = Event::Deliver;
-                    if self.detours.share > 0 && self.random.detour.bits() < self.detours.share {
+                    if self.random.detour.hits(self.detours.share) {
                         arrival += Ps(self.random.detour.up_to(self.detours.longest.0));
                         self.slab[handle].arrival = arrival;
                         self.events.push(arrival, Event::Late.at(handle));
