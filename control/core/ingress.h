@@ -216,16 +216,17 @@ INLINE bool may_push(WITH_CORE const struct flow *flow)
 	return !any_flag(flow, FLOW_ASKS) && get64(&GATE->largest_message) > 0;
 }
 
-/* Hosts may answer so much later than they are asked, ns, and all of a few times. */
+/* Hosts may answer so much later than they are asked, ns, and all of a few times, at most. */
 #define LATE_HOSTS 2000000ull
 
-/* What may have stood in the queue before what arrives now, ns: a full port, or where the link was idle of late, no more than what came since. */
-INLINE __u64 longest_queue(WITH_CORE __u64 now)
+/* What explains that something arrives later than its path is long, ns: the queue, in which stands no more than has come since the link was last
+ * idle, for what a full port takes nobody knows once the link has become slower; and hosts, which are late by no more than half of what it takes. */
+INLINE __u64 longest_delay(WITH_CORE __u64 now)
 {
-	/* More than the link carries may have been told, and less of a given buffer may be used than it has. */
-	__u64 rate = min_u64(path_rate(CORE_ALONE), get64(&GATE->peak)), busy = since(now, get64(&GATE->busy_since)) + LATE_HOSTS;
+	__u64 rate = min_u64(path_rate(CORE_ALONE), get64(&GATE->peak)), busy = since(now, get64(&GATE->busy_since));
+	__u64 full = rate == 0 ? LATE_HOSTS : (max_u64(port_holds(CORE_ALONE), shallow_port(CORE_ALONE)) << 19) / rate;
 
-	return rate == 0 ? busy : min_u64(busy, (max_u64(port_holds(CORE_ALONE), shallow_port(CORE_ALONE)) * 9 << 17) / rate);
+	return busy + min_u64(full, LATE_HOSTS);
 }
 
 /* Whether a round trip was not that of a sender that waited for its timer, because something was lost: nothing was of late, or no timer is as
@@ -268,7 +269,7 @@ SUBPROGRAM int note_longer_path(WITH_CORE struct flow *flow, __u64 sample, bool 
 	/* Among many, what waits for ACKs that PAC holds is in the round trips. */
 	if (!SETTINGS->credit && !are_few_now(CORE_ALONE))
 		return 0;
-	if (sample <= rtt + longest_queue(CORE now)) {
+	if (sample <= rtt + longest_delay(CORE now)) {
 		if (samples > SAMPLES)
 			set32(&flow->samples, flags | SAMPLES);
 		if (!(flags & LONGER))

@@ -32,7 +32,7 @@ impl Stream {
         host.send(0, request(1));
         host.now += rtt;
         host.data(0, 1, MSS);
-        let mut stream = Self { host, seq: 1 + MSS, tsval: 10, peak: GIGABIT, busy: true, room: 0 };
+        let mut stream = Self { host, seq: 1 + MSS, tsval: 10, peak: GIGABIT, busy: false, room: 0 };
         stream.take(8, rtt);
         stream
     }
@@ -100,38 +100,34 @@ fn one_round_trip_in_between_says_that_the_path_is_as_it_was() {
 }
 
 #[test]
-fn what_may_have_stood_in_a_full_port_makes_no_path_longer() {
-    // 96 KB take 768 us.
-    let mut stream = Stream::over(Span::micros(100));
-    stream.take(40, Span::micros(868));
+fn as_long_as_the_link_is_busy_what_comes_late_may_have_stood_in_the_queue() {
+    // However long: the link may have become slower than it ever was.
+    let mut stream = Stream { busy: true, ..Stream::over(Span::micros(100)) };
+    stream.take(40, Span::millis(20));
     assert!(near(stream.path(), 100), "{} us", stream.path());
-    let mut stream = Stream::over(Span::micros(100));
-    stream.take(8, Span::millis(1));
-    assert!(near(stream.path(), 1_000), "{} us", stream.path());
+    stream.busy = false;
+    stream.take(8, Span::millis(20));
+    assert!(near(stream.path(), 20_000), "{} us", stream.path());
+}
+
+/// The length of a path, us, of 100 us, once round trips over it took so long on an idle link, which brings so much at most; the port holds so much.
+fn path_after(rtt: Span, peak: u64, buffer: u64) -> u64 {
+    let mut stream = Stream::of(Host::new(Config { rate_mbps: 1_000, ..Config::credit(buffer) }), Span::micros(100));
+    stream.peak = peak;
+    stream.take(16, rtt);
+    stream.path()
 }
 
 #[test]
-fn nor_does_a_port_that_is_slower_than_was_told() {
-    let mut stream = Stream::over(Span::micros(100));
-    stream.peak = GIGABIT / 10;
-    stream.take(40, Span::millis(5));
-    assert!(near(stream.path(), 100), "a full one takes 8 ms: {} us", stream.path());
-}
-
-#[test]
-fn where_the_link_was_idle_nothing_stood_in_the_queue() {
-    // 16 MB take 128 ms.
-    let told = |busy| {
-        let mut stream =
-            Stream::of(Host::new(Config { rate_mbps: 1_000, ..Config::credit(16_000_000) }), Span::micros(100));
-        stream.busy = busy;
-        stream.take(8, Span::millis(2));
-        assert!(near(stream.path(), 100), "hosts may be late: {} us", stream.path());
-        stream.take(8, Span::millis(20));
-        stream.path()
-    };
-    assert!(near(told(true), 100), "all of it may be full");
-    assert!(near(told(false), 20_000), "{} us", told(false));
+fn hosts_may_be_late_by_half_of_what_a_full_port_takes() {
+    // 96 KB take 768 us, and what shallow ports hold, 590.
+    assert!(near(path_after(Span::micros(380), GIGABIT, 96_000), 100));
+    assert!(near(path_after(Span::micros(600), GIGABIT, 96_000), 600));
+    // A tenth of the link as it was told.
+    assert!(near(path_after(Span::millis(1), GIGABIT / 10, 96_000), 100));
+    // No more than 2 ms: 16 MB take 128.
+    assert!(near(path_after(Span::millis(2), GIGABIT, 16_000_000), 100));
+    assert!(near(path_after(Span::micros(2_200), GIGABIT, 16_000_000), 2_200));
 }
 
 #[test]
