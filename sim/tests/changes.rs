@@ -81,6 +81,16 @@ fn senders_whose_paths_become_longer_keep_the_link_busy() {
 }
 
 #[test]
+fn a_link_that_becomes_slower_makes_no_path_longer() {
+    // What a full port takes then is no length: taken for one, it overflowed the port in every round.
+    for scheme in ["credit", AUTO] {
+        let report = pulled(scheme, 64, "64KB", 60, "change = [{ at = \"300ms\", rate = \"500mbit\" }]");
+        let seen = report.goodput_mbps;
+        assert!(report.rto_timeouts < 64 && seen > 440.0, "{scheme}: {seen} Mb/s, {}", report.rto_timeouts);
+    }
+}
+
+#[test]
 fn many_senders_whose_paths_become_shorter_do_not_overflow_the_port_for_good() {
     // Exact credit had a timeout in every round: what was granted was still reckoned to be on a long path.
     let report = pulled("credit", 64, "64KB", 60, &moved("5ms", "600ms", "200us"));
