@@ -66,6 +66,11 @@ pub trait Policy {
         let _ = (now, flow, ce);
     }
 
+    /// A frame of `bytes` arrived that is no TCP, without preamble, FCS and gap: what shares the link and the port's buffer.
+    fn handle_other(&mut self, now: Time, bytes: u32) {
+        let _ = (now, bytes);
+    }
+
     /// The host has forgotten the connection, and will use its index for another one.
     fn handle_forgotten(&mut self, flow: FlowId) {
         let _ = flow;

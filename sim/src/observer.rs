@@ -75,10 +75,21 @@ pub struct Packet {
     pub id: u16,
     /// A data segment that was sent before.
     pub retransmission: bool,
-    /// A scheme's probe: an IP packet without TCP, of which the segment says nothing.
-    pub probe: bool,
+    /// What it is: of anything but TCP the segment has the payload alone.
+    pub protocol: Protocol,
     /// M21TCP-A's field: its bytes (4 for an IP option, 8 for a TCP option) and the number of senders in it.
     pub count: Option<(u8, u32)>,
+}
+
+/// What an IP packet carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protocol {
+    /// A TCP segment.
+    Tcp,
+    /// A datagram.
+    Udp,
+    /// A scheme's probe: nothing.
+    Probe,
 }
 
 /// Why a packet was dropped.

@@ -9,7 +9,7 @@ use ackgate_control::units::Span;
 
 use crate::engine::Ps;
 use crate::net::{Packet, Route, Side};
-use crate::observer::{self, Congestion, DropReason, Endpoint, Gate, Interface, Observer, Point, Step, Way};
+use crate::observer::{self, Congestion, DropReason, Endpoint, Gate, Interface, Observer, Point, Protocol, Step, Way};
 
 /// Passes what happens to an observer; costs nothing when it does not look.
 pub(crate) struct Watch<'a, O> {
@@ -182,7 +182,13 @@ fn describe(packet: &Packet, known: &Known<'_>) -> observer::Packet {
         // A probe names its connection by the opener's port.
         id: if packet.is(Packet::PROBE) { from.port } else { packet.seq.0 as u16 ^ packet.ack.0 as u16 },
         retransmission: packet.is(Packet::RETRANSMISSION),
-        probe: packet.is(Packet::PROBE),
+        protocol: if packet.is(Packet::PROBE) {
+            Protocol::Probe
+        } else if packet.is(Packet::DATAGRAM) {
+            Protocol::Udp
+        } else {
+            Protocol::Tcp
+        },
         count: (known.field > 0).then_some((known.field, packet.senders)),
     }
 }

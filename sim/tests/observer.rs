@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use ackgate_control::segment::Flags;
 use ackgate_control::units::{Rate, Span, Time};
-use ackgate_sim::observer::{DropReason, Interface, InterfaceKind, Nobody, Observer, Packet, Point, Way};
+use ackgate_sim::observer::{DropReason, Interface, InterfaceKind, Nobody, Observer, Packet, Point, Protocol, Way};
 use ackgate_sim::scenario::{
     Capacity, Connections, Core, Direction, Dumbbell, LeafSpine, Rounds, Scenario, Scheme, Topology, Workload,
 };
@@ -164,7 +164,7 @@ struct Probes {
 
 impl Observer for Probes {
     fn packet(&mut self, _: Time, _: Point, _: Way, packet: &Packet) {
-        if packet.probe {
+        if packet.protocol != Protocol::Tcp {
             self.named.insert((packet.from.host, packet.id));
         } else if packet.segment.flags.has(Flags::SYN) && !packet.segment.flags.has(Flags::ACK) {
             self.opened.insert((packet.from.host, packet.from.port));

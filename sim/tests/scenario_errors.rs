@@ -18,7 +18,8 @@ fn listed(message: &str) -> String {
         }
     }
     assert!(schemes.len() >= 10 && tables.len() >= 12);
-    let group = "name, senders, to, rtt, jitter, rate, cc, ecn, mss, initial_window, rto_min, delayed_ack, workload";
+    let group =
+        "name, senders, to, rtt, jitter, rate, cc, ecn, mss, initial_window, rto_min, delayed_ack, guarded, workload";
     message.replace("{group}", group).replace("{schemes}", &schemes.join(", ")).replace("{tables}", &tables.join(", "))
 }
 
@@ -81,7 +82,10 @@ fn a_value_of_the_wrong_kind_says_which_is_right() {
             "x.toml:2: key `switch.discipline.mark_above`: `droptail` has no parameters (no `kind` is given, which means `droptail`)",
         ),
         ("scheme = [\"pac\"]", "x.toml:1: key `scheme`: is a list, should be one of {schemes}"),
-        ("\n[[workload]]", "x.toml:2: key `workload`: is a list, should be one of rounds, long, epochs, on-off, trace"),
+        (
+            "\n[[workload]]",
+            "x.toml:2: key `workload`: is a list, should be one of rounds, long, epochs, on-off, datagrams, trace",
+        ),
         (
             "switch.discipline.kind = 3",
             "x.toml:1: key `switch.discipline.kind`: is the number 3, should be one of droptail, ecn, red",
@@ -270,5 +274,21 @@ proptest! {
     #[test]
     fn arbitrary_changes_never_panic(change in "[a-z.]{0,12}=?\\PC{0,20}") {
         let _ = set("[[background]]\n[[group]]\n", &[&change]);
+    }
+}
+
+#[test]
+fn datagrams_that_make_no_sense_are_refused() {
+    let of = |rest: &str| format!("background = [{{ workload = {{ kind = \"datagrams\", {rest} }} }}]");
+    for (text, key) in [
+        ("workload = { kind = \"datagrams\" }".to_owned(), "workload.kind"),
+        (of("payload = 1473"), "background.0.workload.payload"),
+        (of("payload = 0"), "background.0.workload.payload"),
+        (of("burst = 0"), "background.0.workload.burst"),
+        (of("rate = \"0bit\""), "background.0.workload.rate"),
+        (of("start = \"2s\", stop = \"1s\""), "background.0.workload.stop"),
+    ] {
+        let message = refused(&text);
+        assert!(message.contains(key), "{text}: {message}");
     }
 }

@@ -7,7 +7,7 @@ use ackgate_control::rto::{Estimator, Rto, RtoConfig};
 use ackgate_control::segment::Flags;
 use ackgate_control::seq::SeqNumber;
 use ackgate_control::units::{Span, Time};
-use ackgate_sim::observer::{DropReason, Flow, Interface, InterfaceKind, Observer, Packet, Point, Way};
+use ackgate_sim::observer::{DropReason, Flow, Interface, InterfaceKind, Observer, Packet, Point, Protocol, Way};
 use serde::Deserialize;
 
 use super::figures::Row;
@@ -145,7 +145,7 @@ impl Probe {
         let (segment, at) = (&packet.segment, at.0 as usize);
         if let Some(sender) = self.senders_at.get(at).copied().flatten()
             && way == Way::Out
-            && !packet.probe
+            && packet.protocol == Protocol::Tcp
         {
             if segment.payload > 0 {
                 self.data.0.get_or_insert(now);
@@ -208,7 +208,7 @@ impl Probe {
 
     fn time(&mut self, now: Time, at: Point, way: Way, packet: &Packet) {
         let segment = &packet.segment;
-        if !self.hosts.get(at.0 as usize).copied().unwrap_or(false) || packet.probe {
+        if !self.hosts.get(at.0 as usize).copied().unwrap_or(false) || packet.protocol != Protocol::Tcp {
             return;
         }
         let config = RtoConfig { floor: Span::micros(1), estimator: Estimator::Linux, ..RtoConfig::default() };

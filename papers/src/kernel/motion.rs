@@ -96,7 +96,7 @@ impl Motion {
                 }
             }
             // Who begins is as in the paper, and so is the volume.
-            Workload::Rounds(_) | Workload::OnOff(_) | Workload::Trace(_) => {}
+            Workload::Rounds(_) | Workload::OnOff(_) | Workload::Datagrams(_) | Workload::Trace(_) => {}
         }
     }
 

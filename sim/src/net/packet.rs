@@ -86,6 +86,10 @@ impl Packet {
     pub const PROBE: u8 = 16;
     /// The next segment follows at once, as one burst with this (TSO).
     pub const MORE: u8 = 32;
+    /// A datagram: UDP, no TCP.
+    pub const DATAGRAM: u8 = 64;
+    /// Bytes of a datagram's header (RFC 768).
+    pub const UDP_HEADER: u8 = 8;
     /// Is in the slab's free list.
     const FREE: u8 = 128;
 
@@ -99,7 +103,7 @@ impl Packet {
     /// ACKs must not take it for a count of its own flows.
     #[must_use]
     pub const fn is_stamped(&self) -> bool {
-        self.payload > 0 || self.flags.has(Flags::SYN) && !self.flags.has(Flags::ACK)
+        (self.payload > 0 && !self.is(Self::DATAGRAM)) || self.flags.has(Flags::SYN) && !self.flags.has(Flags::ACK)
     }
 
     /// Whether it takes up sequence numbers: data, SYN or FIN.

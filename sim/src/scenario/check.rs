@@ -469,6 +469,26 @@ fn workload(key: &str, workload: &Workload, senders: u32, scenario: &Scenario) -
             on_off.stop.map_or(Ok(()), |stop| span(&at("stop"), stop))?;
             on_off.rate.map_or(Ok(()), |value| rate(&at("rate"), value))
         }
+        Workload::Datagrams(datagrams) => {
+            if key == "workload" {
+                let problem =
+                    "datagrams are no main workload, for nothing would end the run: let a [[background]] send them";
+                return refuse(at("kind"), problem);
+            }
+            rate(&at("rate"), datagrams.rate)?;
+            let largest = scenario.tcp.mss + 12;
+            if datagrams.payload == 0 || datagrams.payload > u64::from(largest) {
+                let problem = format!("{} bytes are not between 1 and {largest}, what fits a frame", datagrams.payload);
+                return refuse(at("payload"), problem);
+            }
+            whole(&at("burst"), datagrams.burst)?;
+            span(&at("start"), datagrams.start)?;
+            let Some(stop) = datagrams.stop else { return Ok(()) };
+            if stop <= datagrams.start {
+                return refuse(at("stop"), "the senders would stop before they start");
+            }
+            span(&at("stop"), stop)
+        }
         Workload::Trace(trace) => {
             if let Some(flow) = trace.arrivals.iter().find(|flow| flow.sender >= senders) {
                 let problem = format!("it names sender {}, but the senders are 0 to {}", flow.sender, senders - 1);

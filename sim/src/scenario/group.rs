@@ -46,6 +46,8 @@ pub struct Group {
     pub rto_min: Option<Span>,
     /// How long the receiver delays ACKs to these senders, `"off"` for not at all; `tcp.delayed_ack` when absent.
     pub delayed_ack: Option<DelayedAck>,
+    /// Whether the scheme acts on their connections: not on what it is told to leave alone, nor on what comes through a tunnel.
+    pub guarded: bool,
     /// What they do. A [`Workload::Rounds`] runs as many rounds as the scenario.
     pub workload: Option<Workload>,
 }
@@ -65,6 +67,7 @@ impl Default for Group {
             initial_window: None,
             rto_min: None,
             delayed_ack: None,
+            guarded: true,
             workload: None,
         }
     }
@@ -117,6 +120,12 @@ impl Party<'_> {
     #[must_use]
     pub fn rate(&self, network: &Network) -> Rate {
         self.group.and_then(|group| group.rate).or(network.sender_rate).unwrap_or(network.rate)
+    }
+
+    /// Whether the scheme acts on their connections.
+    #[must_use]
+    pub fn guarded(&self) -> bool {
+        self.group.is_none_or(|group| group.guarded)
     }
 
     /// Random delay of what arrives at them.

@@ -109,6 +109,8 @@ const RANGES: &[(&str, Range)] = &[
     ("workload.mean_gap", DAY),
     ("workload.on", PERIOD),
     ("workload.off", PERIOD),
+    ("workload.payload", Said("1B to what fits a frame of tcp.mss")),
+    ("workload.burst", Whole(1, 10_000)),
     ("group.0.senders", SENDERS),
     ("group.0.rtt", Time(Span::ZERO, Span::secs(10))),
     ("group.0.jitter", SECOND),

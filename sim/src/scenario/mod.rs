@@ -36,7 +36,9 @@ pub use switch::{Capacity, Discipline, Ecn, Red, Switch};
 pub use tcp::{CongestionControl, EcnMode, RtoEstimator, RtoRandomizes, Spurious, Tcp};
 pub use topology::{Change, Core, Dumbbell, Framing, LeafSpine, Network, Topology, Tree, TreeSwitch};
 pub use traffic_file::parse as parse_traffic;
-pub use workload::{Arrival, Connections, Destination, Direction, Epochs, Long, OnOff, Per, Rounds, Trace, Workload};
+pub use workload::{
+    Arrival, Connections, Datagrams, Destination, Direction, Epochs, Long, OnOff, Per, Rounds, Trace, Workload,
+};
 
 /// One simulation, whole: with the same scenario and seed every run gives the same result.
 #[derive(Clone, Debug, PartialEq, Deserialize)]

@@ -20,6 +20,8 @@ pub enum Workload {
     Epochs(Epochs),
     /// Each sender alternates between sending at a rate and silence.
     OnOff(OnOff),
+    /// Each sender sends datagrams at a rate, whatever becomes of them (UDP).
+    Datagrams(Datagrams),
     /// Flow arrivals read from a file.
     Trace(Trace),
 }
@@ -181,6 +183,32 @@ pub struct OnOff {
 impl Default for OnOff {
     fn default() -> Self {
         Self { on: Span::millis(5), off: Span::millis(5), rate: None, stop: None }
+    }
+}
+
+/// Parameters of [`Workload::Datagrams`]: each sender sends `burst` datagrams at a time, at equal intervals, from `start` to `stop`.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Datagrams {
+    /// Rate of each sender, payload bits per second.
+    #[serde(deserialize_with = "human::rate")]
+    pub rate: Rate,
+    /// Payload bytes of a datagram, at least 1; with headers of IP and UDP no more than `tcp.mss` and the headers of TCP.
+    #[serde(deserialize_with = "human::bytes")]
+    pub payload: u64,
+    /// Datagrams that are sent one right after the other, at least 1.
+    pub burst: u32,
+    /// When the senders begin.
+    #[serde(deserialize_with = "human::span")]
+    pub start: Span,
+    /// When they end. Beside finite workloads: with the run, when absent.
+    #[serde(deserialize_with = "human::some_span")]
+    pub stop: Option<Span>,
+}
+
+impl Default for Datagrams {
+    fn default() -> Self {
+        Self { rate: Rate(100_000_000), payload: 1_400, burst: 1, start: Span::ZERO, stop: None }
     }
 }
 

@@ -137,6 +137,7 @@ fn bytes(workload: &Workload, senders: u32, scenario: &Scenario) -> u128 {
         }
         Workload::Long(long) => link(long.stop),
         Workload::OnOff(on_off) => link(on_off.stop),
+        Workload::Datagrams(datagrams) => link(datagrams.stop),
         Workload::Epochs(epochs) => u128::from(epochs.epochs) * senders * (u128::from(epochs.size) + 3_000),
         Workload::Trace(trace) => trace.arrivals.iter().map(|flow| u128::from(flow.bytes) + 3_000).sum(),
     }

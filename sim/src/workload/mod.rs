@@ -1,6 +1,7 @@
 //! Traffic: what the applications on top of TCP do. A group is the main workload or one background entry; each kind of
 //! workload is a file, and reacts to bytes read, events of its own and the clock.
 
+mod datagrams;
 mod flows;
 mod long;
 mod onoff;
@@ -14,6 +15,7 @@ use crate::scenario::{Scenario, Workload};
 use crate::tcp::Endpoint;
 use crate::world::{World, endpoint};
 
+use datagrams::Datagrams;
 use flows::Flows;
 use long::Long;
 use onoff::OnOff;
@@ -37,6 +39,7 @@ enum Kind {
     Long(Long),
     Flows(Flows),
     OnOff(OnOff),
+    Datagrams(Datagrams),
 }
 
 impl Group {
@@ -54,6 +57,7 @@ impl Group {
                     Workload::Long(config) => (Kind::Long(Long::new(config, senders)), config.stop.is_some()),
                     Workload::Epochs(config) => (Kind::Flows(Flows::epochs(config, senders, &mut random)), true),
                     Workload::OnOff(config) => (Kind::OnOff(OnOff::new(config)), config.stop.is_some()),
+                    Workload::Datagrams(config) => (Kind::Datagrams(Datagrams::new(config)), config.stop.is_some()),
                     Workload::Trace(config) => (Kind::Flows(Flows::trace(config)), true),
                 };
                 let group = Self { first, senders, main: n == 0, finite, done: false, kind };
@@ -79,6 +83,8 @@ impl Group {
                 }
                 report.fairness = jain.index();
             }
+            // They are never the main workload.
+            Kind::Datagrams(_) => {}
         }
     }
 }
@@ -91,6 +97,7 @@ impl<O: Observer> World<'_, O> {
                 Kind::Long(_) => self.start_long(group),
                 Kind::Flows(_) => self.start_flows(group),
                 Kind::OnOff(_) => self.start_onoff(group),
+                Kind::Datagrams(_) => self.start_datagrams(group),
             }
         }
     }
@@ -106,7 +113,7 @@ impl<O: Observer> World<'_, O> {
             Kind::Rounds(_) => self.begin_answer(group, connection),
             Kind::Long(_) => self.begin_long(group, connection),
             Kind::OnOff(_) => self.begin_period(group, connection),
-            Kind::Flows(_) => {}
+            Kind::Flows(_) | Kind::Datagrams(_) => {}
         }
     }
 
@@ -116,6 +123,7 @@ impl<O: Observer> World<'_, O> {
         match self.groups[group as usize].kind {
             Kind::Long(_) => self.end_long(group, connection),
             Kind::OnOff(_) => self.end_period(group, connection),
+            Kind::Datagrams(_) => self.end_datagrams(group),
             Kind::Rounds(_) | Kind::Flows(_) => {}
         }
     }
@@ -126,6 +134,7 @@ impl<O: Observer> World<'_, O> {
         let next = match &self.groups[group as usize].kind {
             Kind::Long(long) => long.interval(connection - self.groups[group as usize].first),
             Kind::OnOff(onoff) => onoff.interval(connection - self.groups[group as usize].first),
+            Kind::Datagrams(_) => return self.send_datagrams(group, connection),
             Kind::Rounds(_) | Kind::Flows(_) => None,
         };
         let Some(interval) = next else { return };
@@ -150,7 +159,7 @@ impl<O: Observer> World<'_, O> {
         match self.groups[group as usize].kind {
             Kind::Rounds(_) => self.begin_round(group),
             Kind::Flows(_) => self.next_flow(group),
-            Kind::Long(_) => {}
+            Kind::Long(_) | Kind::Datagrams(_) => {}
             Kind::OnOff(_) => self.group_done(group),
         }
     }
@@ -170,7 +179,7 @@ impl<O: Observer> World<'_, O> {
                 }
             }
             Kind::Flows(_) => self.read_in_flow(group, connection, side, bytes),
-            Kind::Long(_) | Kind::OnOff(_) => {}
+            Kind::Long(_) | Kind::OnOff(_) | Kind::Datagrams(_) => {}
         }
     }
 
@@ -185,7 +194,7 @@ impl<O: Observer> World<'_, O> {
         match &mut self.groups[usize::from(group)].kind {
             Kind::Rounds(rounds) => rounds.timed_out(),
             Kind::Flows(flows) => flows.timed_out(connection),
-            Kind::Long(_) | Kind::OnOff(_) => {}
+            Kind::Long(_) | Kind::OnOff(_) | Kind::Datagrams(_) => {}
         }
     }
 

@@ -52,7 +52,8 @@ impl<O: Observer> World<'_, O> {
         let Route { host, party, .. } = self.routes[route as usize];
         let path = self.routes[route as usize].choose(&mut self.random.path);
         let number = u32::try_from(self.connections.len()).expect("fewer than 2^28 connections");
-        let (shim, known_as) = (host.map(|host| self.shim_at(host)), host.map(|host| self.introduce(number, host)));
+        let shim = host.map(|host| self.shim_for(party, host));
+        let known_as = shim.map(|shim| self.introduce(number, shim));
         let connection = Connection {
             path,
             host,
@@ -74,14 +75,19 @@ impl<O: Observer> World<'_, O> {
         number
     }
 
+    /// The shim of a host, if it acts on that party's connections.
+    fn shim_for(&self, party: u16, host: u32) -> u32 {
+        if self.guarded[usize::from(party)] { self.shim_at(host) } else { NIL }
+    }
+
     /// The shim of a host.
-    fn shim_at(&self, host: u32) -> u32 {
+    pub(super) fn shim_at(&self, host: u32) -> u32 {
         if (host as usize) < self.shims.len() { host } else { NIL }
     }
 
-    /// Gives a connection a number at a host's shim.
-    fn introduce(&mut self, connection: u32, host: u32) -> FlowId {
-        self.shims.get_mut(host as usize).map_or(FlowId(NIL), |shim| shim.number(connection))
+    /// Gives a connection a number at a shim.
+    fn introduce(&mut self, connection: u32, shim: u32) -> FlowId {
+        self.shims.get_mut(shim as usize).map_or(FlowId(NIL), |shim| shim.number(connection))
     }
 
     /// Gives a slot to a new connection: what is left of the old one counts no more.
@@ -90,7 +96,8 @@ impl<O: Observer> World<'_, O> {
         let path = self.routes[route as usize].choose(&mut self.random.path);
         for (side, &host) in host.iter().enumerate() {
             if host != self.connections[connection as usize].host[side] {
-                let (shim, known_as) = (self.shim_at(host), self.introduce(connection, host));
+                let shim = self.shim_for(party, host);
+                let known_as = self.introduce(connection, shim);
                 let slot = &mut self.connections[connection as usize];
                 (slot.host[side], slot.shim[side], slot.known_as[side]) = (host, shim, known_as);
             }

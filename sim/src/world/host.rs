@@ -27,12 +27,17 @@ impl<O: Observer> World<'_, O> {
         let side = from.peer();
         let connection = &self.connections[flow as usize];
         let (shim, known_as) = (connection.shim[side as usize], connection.known_as[side as usize]);
-        if bits & Packet::PROBE != 0 {
-            self.deliver_probe(handle, shim, known_as);
+        if bits & (Packet::PROBE | Packet::DATAGRAM) != 0 {
+            self.deliver_aside(handle, shim, known_as);
             return;
         }
         if shim != NIL {
             self.show_to_shim(handle, shim, known_as, connection.party);
+        } else {
+            let host = connection.host[side as usize];
+            if (host as usize) < self.shims.len() {
+                self.note_other(handle, host);
+            }
         }
         let packet = &self.slab[handle];
         let connection = &mut self.connections[flow as usize];
@@ -74,17 +79,31 @@ impl<O: Observer> World<'_, O> {
         self.drain_shim(shim);
     }
 
-    /// A scheme's probe is for the scheme at the other end.
+    /// What is not TCP: a datagram is for an application, a scheme's probe for the scheme at the other end.
     #[cold]
-    fn deliver_probe(&mut self, handle: u32, shim: u32, known_as: FlowId) {
-        let Packet { flow, from, bits, .. } = self.slab[handle];
-        if shim != NIL {
+    fn deliver_aside(&mut self, handle: u32, shim: u32, known_as: FlowId) {
+        let Packet { flow, from, bits, payload, .. } = self.slab[handle];
+        let host = self.connections[flow as usize].host[from.peer() as usize];
+        if bits & Packet::DATAGRAM != 0 {
+            self.note_other(handle, host);
+        } else if shim != NIL {
             let ce = bits & Packet::CE != 0;
             self.shims[shim as usize].policy().handle_probe(self.now.to_time(), known_as, ce);
         }
-        self.connections[flow as usize].alive[from as usize] -= 1;
+        let connection = &mut self.connections[flow as usize];
+        connection.alive[from as usize] -= 1;
+        self.tally.parties[usize::from(connection.party)].bytes += u64::from(payload);
         self.slab.remove(handle);
         self.drain_shim(shim);
+    }
+
+    /// A packet is at a host with a scheme that does not act on it.
+    #[cold]
+    fn note_other(&mut self, handle: u32, host: u32) {
+        let frame = self.slab[handle].frame() - u32::from(self.trailer);
+        if let Some(shim) = self.shims.get_mut(host as usize) {
+            shim.policy().handle_other(self.now.to_time(), frame);
+        }
     }
 
     /// The scheme at a host sees a packet before TCP does.

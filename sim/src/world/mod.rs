@@ -97,6 +97,8 @@ pub(crate) struct World<'a, O> {
     pub(crate) endpoints: Vec<Endpoint>,
     /// By party.
     configs: Vec<TcpConfig>,
+    /// By party, whether the scheme acts on its connections.
+    guarded: Vec<bool>,
     /// The scheme at each receiving host, or at every host; empty when there is none.
     shims: Vec<Shim>,
     /// M21TCP-A's flow counter of each channel, where that is a switch port; empty without M21TCP-A.
@@ -198,6 +200,7 @@ impl<'a, O: Observer> World<'a, O> {
             connections: Vec::with_capacity(plan.routes.len()),
             endpoints: Vec::with_capacity(2 * plan.routes.len()),
             configs,
+            guarded: parties.iter().map(crate::scenario::Party::guarded).collect(),
             shims: shims(plan.receivers, plan.hosts)?,
             counters: transit::counters(scenario, &plan.interfaces),
             largest_number: settings::m21_field(scenario).largest(),

@@ -151,15 +151,20 @@ impl<O: Observer> World<'_, O> {
 
     /// Sends a scheme's probe along a flow's path.
     fn probe(&mut self, host: u32, flow: u32) {
-        let connection = &mut self.connections[flow as usize];
+        let connection = &self.connections[flow as usize];
         let from = if connection.shim[Side::Sender as usize] == host { Side::Sender } else { Side::Receiver };
-        let header = self.configs[usize::from(connection.party)].header;
-        let bits = Packet::PROBE | Packet::ECT;
-        let hop = connection.path[from as usize];
+        self.send_aside(flow, from, Packet::PROBE | Packet::ECT, 0);
+    }
+
+    /// Sends what is not TCP along a connection's path.
+    pub(crate) fn send_aside(&mut self, flow: u32, from: Side, bits: u8, payload: u16) {
+        let connection = &mut self.connections[flow as usize];
+        let ip = self.configs[usize::from(connection.party)].header;
+        let header = if bits & Packet::DATAGRAM != 0 { ip + Packet::UDP_HEADER } else { ip };
+        let (hop, life) = (connection.path[from as usize], connection.life);
         connection.alive[from as usize] += 1;
         self.tally.sent += 1;
-        let packet = Packet { flow, from, hop, header, bits, life: connection.life, ..Packet::default() };
-        let handle = self.slab.insert(packet);
+        let handle = self.slab.insert(Packet { flow, from, hop, header, payload, bits, life, ..Packet::default() });
         self.leave_now(handle);
     }
 

@@ -3,14 +3,21 @@
 use ackgate_control::segment::Flags;
 use ackgate_control::wire::{Layout, fill_checksums};
 
-use crate::observer::{Endpoint, Packet};
+use crate::observer::{Endpoint, Packet, Protocol};
 
 const ETHERNET: usize = 14;
 
 /// Bytes of TCP options at most (RFC 9293 §3.1).
 const MAX_OPTIONS: usize = 40;
-/// IP protocol of a scheme's probes: for experiments (RFC 3692 §2.1).
-const EXPERIMENT: u8 = 253;
+
+/// The number of what an IP packet carries; of a scheme's probes the one for experiments (RFC 3692 §2.1).
+const fn number(protocol: Protocol) -> u8 {
+    match protocol {
+        Protocol::Tcp => 6,
+        Protocol::Udp => 17,
+        Protocol::Probe => 253,
+    }
+}
 
 /// Replaces what is in `out` by the frame.
 pub(super) fn write(packet: &Packet, out: &mut Vec<u8>) {
@@ -30,7 +37,7 @@ pub(super) fn write(packet: &Packet, out: &mut Vec<u8>) {
     let words = if ip_option.is_some() { 6 } else { 5 };
     out.extend_from_slice(&[0x40 | words, ecn, 0, 0]);
     out.extend_from_slice(&packet.id.to_be_bytes());
-    out.extend_from_slice(&[0x40, 0, 64, if packet.probe { EXPERIMENT } else { 6 }, 0, 0]);
+    out.extend_from_slice(&[0x40, 0, 64, number(packet.protocol), 0, 0]);
     out.extend_from_slice(&address(packet.from));
     out.extend_from_slice(&address(packet.to));
     if let Some(count) = ip_option {
@@ -39,9 +46,17 @@ pub(super) fn write(packet: &Packet, out: &mut Vec<u8>) {
         out.extend_from_slice(&u16::try_from(count).unwrap_or(u16::MAX).to_be_bytes());
     }
     let tcp = out.len();
-    if packet.probe {
-        finish(out, tcp);
-        return;
+    match packet.protocol {
+        Protocol::Tcp => {}
+        Protocol::Udp => {
+            datagram(packet, out);
+            finish(out, tcp);
+            return;
+        }
+        Protocol::Probe => {
+            finish(out, tcp);
+            return;
+        }
     }
 
     // RFC 9293 §3.1.
@@ -63,6 +78,18 @@ pub(super) fn write(packet: &Packet, out: &mut Vec<u8>) {
     finish(out, tcp);
     let layout = Layout { ip: ETHERNET, ipv6: false, tcp, payload, end: out.len() };
     fill_checksums(out, &layout);
+}
+
+/// Writes a datagram, without a checksum (RFC 768).
+fn datagram(packet: &Packet, out: &mut Vec<u8>) {
+    let payload = packet.segment.payload as usize;
+    let length =
+        u16::try_from(usize::from(crate::net::Packet::UDP_HEADER) + payload).expect("no longer than an MSS allows");
+    out.extend_from_slice(&packet.from.port.to_be_bytes());
+    out.extend_from_slice(&packet.to.port.to_be_bytes());
+    out.extend_from_slice(&length.to_be_bytes());
+    out.extend_from_slice(&[0; 2]);
+    out.resize(out.len() + payload, 0);
 }
 
 /// Writes the IP packet's length and the header's checksum (RFC 1071).

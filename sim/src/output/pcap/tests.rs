@@ -7,7 +7,7 @@ use ackgate_control::seq::SeqNumber;
 use ackgate_control::wire::{self, Direction, Meta};
 
 use super::*;
-use crate::observer::Endpoint;
+use crate::observer::{Endpoint, Protocol};
 
 const SENDER: Endpoint = Endpoint { host: 0, port: 50_000 };
 const RECEIVER: Endpoint = Endpoint { host: 300, port: 35_000 };
@@ -23,7 +23,7 @@ fn packet(from: Endpoint, to: Endpoint, segment: Segment) -> Packet {
         sack_blocks: 0,
         id: 7,
         retransmission: false,
-        probe: false,
+        protocol: Protocol::Tcp,
         count: None,
     }
 }
@@ -126,7 +126,7 @@ impl Observer for Checked {
                 assert_eq!(read.segment, Segment { sack, ..packet.segment });
             }
             Err(reason) => {
-                assert!(packet.probe && reason == wire::Reject::NotTcp, "{reason:?}: {packet:?}");
+                assert!(packet.protocol == Protocol::Probe && reason == wire::Reject::NotTcp, "{reason:?}: {packet:?}");
                 self.probes += 1;
             }
         }
@@ -227,4 +227,15 @@ fn tshark_reads_it_without_a_complaint() {
     for line in &lines {
         assert!(!line[7].to_lowercase().contains("checksum") && !line[7].contains("Malformed"), "{line:?}");
     }
+}
+
+#[test]
+fn a_datagram_is_a_datagram() {
+    let mut frame = Vec::new();
+    let segment = Segment { payload: 3, ..Segment::default() };
+    frame::write(&Packet { protocol: Protocol::Udp, ..packet(SENDER, RECEIVER, segment) }, &mut frame);
+    // Ethernet, IP of 31 bytes, UDP of 11 (RFC 768), zeros.
+    assert_eq!((frame.len(), frame[16..18].to_vec(), frame[23]), (45, vec![0, 31], 17));
+    assert_eq!(frame[34..42], [195, 80, 136, 184, 0, 11, 0, 0]);
+    assert_eq!(frame[42..], [0; 3]);
 }
