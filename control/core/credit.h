@@ -479,7 +479,7 @@ INLINE void credit_trigger(WITH_CORE const struct flow *flow, const struct outgo
 	bool moves = out->class == CLASS_DATA ? !can_go_on(flow, out->ack)
 		     : out->class == CLASS_URGENT ? repairs_on(CORE flow, out, view) : out->class != CLASS_STALE;
 	__u32 to = kept_edge(flow, out), all = edge_at(out, 1u << 30);
-	bool fits = all_fits(CORE flow, view), calm = fits || explores(CORE_ALONE);
+	bool fits = all_fits(CORE flow, view) || (view->few && others_take(CORE_ALONE)), calm = fits || explores(CORE_ALONE);
 
 	trigger->calm = calm;
 	trigger->moves_edge = true;

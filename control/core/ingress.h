@@ -219,14 +219,16 @@ INLINE bool may_push(WITH_CORE const struct flow *flow)
 /* Hosts may answer so much later than they are asked, ns, and all of a few times, at most. */
 #define LATE_HOSTS 2000000ull
 
-/* What explains that something arrives later than its path is long, ns: the queue, in which stands no more than has come since the link was last
- * idle, for what a full port takes nobody knows once the link has become slower; and hosts, which are late by no more than half of what it takes. */
+/* What explains that something arrives later than its path is long, ns: the queue, in which stands no more of ours than has come since the link was
+ * last idle, for what a full port takes nobody knows once the link has become slower; hosts, which are late by no more than half of what it takes;
+ * and a full port where other traffic comes, too: twice what it is taken to hold where nobody knows. */
 INLINE __u64 longest_delay(WITH_CORE __u64 now)
 {
 	__u64 rate = min_u64(path_rate(CORE_ALONE), get64(&GATE->peak)), busy = since(now, get64(&GATE->busy_since));
-	__u64 full = rate == 0 ? LATE_HOSTS : (max_u64(port_holds(CORE_ALONE), shallow_port(CORE_ALONE)) << 19) / rate;
+	__u64 full = rate == 0 ? 2 * LATE_HOSTS : (max_u64(port_holds(CORE_ALONE), shallow_port(CORE_ALONE)) << 20) / rate;
+	__u64 others = get32(&GATE->other_seen) < FEW_OTHERS ? 0 : SETTINGS->search ? 2 * full : full;
 
-	return busy + min_u64(full, LATE_HOSTS);
+	return busy + others + min_u64(full / 2, LATE_HOSTS);
 }
 
 /* Whether a round trip was not that of a sender that waited for its timer, because something was lost: nothing was of late, or no timer is as

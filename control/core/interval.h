@@ -7,6 +7,7 @@
 #define ACKGATE_CORE_INTERVAL_H
 
 #include "ledger.h"
+#include "others.h"
 #include "timer.h"
 
 /* So many SYNs, one right after the other, are a burst. */
@@ -119,7 +120,7 @@ INLINE __u64 longest_request_hold(CORE_ONLY)
  * way by then. */
 INLINE __u64 longest_pause(WITH_CORE const struct flow *flow)
 {
-	__u64 rate = link_rate(CORE_ALONE), budget = rate == 0 ? 0 : (get64(&GATE->cap) << 20) / rate;
+	__u64 rate = link_rate(CORE_ALONE), budget = rate == 0 ? 0 : (get64(&GATE->most) << 20) / rate;
 
 	return max_u64(max_u64(SETTINGS->silence, 2ull * get32(&flow->rtt)), 2 * budget);
 }
@@ -139,8 +140,9 @@ SUBPROGRAM int end_interval(WITH_CORE __u64 elapsed, __u64 now)
 	charged = take64(&GATE->interval_charged);
 	charged_before = get64(&GATE->charged_before);
 	set64(&GATE->charged_before, charged);
+	set64(&GATE->most, most_in_flight(CORE_ALONE));
 	if (bytes > 0)
-		set64(&GATE->threshold, next_threshold(get64(&GATE->threshold), get64(&GATE->cap), marked, frames));
+		set64(&GATE->threshold, next_threshold(get64(&GATE->threshold), get64(&GATE->most), marked, frames));
 	held = get64(&GATE->held) > 0;
 	if (bytes == 0 && !held)
 		return 0;
@@ -169,11 +171,14 @@ INLINE __u64 glance(CORE_ONLY)
 INLINE void end_glance(WITH_CORE __u64 elapsed, __u64 now)
 {
 	__u64 bytes = get64(&GATE->bytes) - get64(&GATE->glanced_bytes);
+	__u64 others = get64(&GATE->other_bytes) - get64(&GATE->other_glanced);
 
+	set64(&GATE->other_glanced, get64(&GATE->other_glanced) + others);
+	count_others(CORE now);
 	set64(&GATE->glanced, now);
 	set64(&GATE->glanced_bytes, get64(&GATE->bytes));
 	if (bytes > 0 || get64(&GATE->held) > 0)
-		measure_link(CORE bandwidth(bytes, elapsed));
+		measure_link(CORE bandwidth(bytes + others, elapsed));
 }
 
 /* Something is due: a glance or an interval is over. */

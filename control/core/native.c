@@ -35,6 +35,11 @@ bool ackgate_ingress(STATE, struct flow *flow, const struct segment *segment, __
 	return account_ingress(CORE flow, segment, now);
 }
 
+void ackgate_note_other(STATE, __u64 bytes, __u32 frames)
+{
+	note_other(CORE bytes, frames);
+}
+
 __u32 ackgate_egress(STATE, struct flow *flow, const struct segment *segment, __u64 now, struct outgoing *out)
 {
 	return account_egress(CORE flow, segment, now, out);

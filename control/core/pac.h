@@ -67,7 +67,7 @@ INLINE bool windows_meet_timers(WITH_CORE const struct flow *flow, __u64 window)
 /* Whether there are so few senders that they need not take turns. */
 INLINE bool few_send(CORE_ONLY)
 {
-	return max_u64(get64(&GATE->peak_active), 1) * SIDE_BY_SIDE * FULL_FRAME <= get64(&GATE->cap);
+	return max_u64(get64(&GATE->peak_active), 1) * SIDE_BY_SIDE * FULL_FRAME <= get64(&GATE->most);
 }
 
 /* Whether senders are shown windows that fit the buffer together, because timers are short: the least ones come in time. Not a new
@@ -106,7 +106,7 @@ INLINE __u64 windows_abreast(WITH_CORE const struct flow *flow, const struct vie
 /* One window leaves room beside it for the begin of the next turn. */
 INLINE __u32 largest_window(WITH_CORE const struct flow *flow, const struct view *view)
 {
-	__u64 mss = get32(&flow->mss), cap = get64(&GATE->cap), abreast = windows_abreast(CORE flow, view);
+	__u64 mss = get32(&flow->mss), cap = get64(&GATE->most), abreast = windows_abreast(CORE flow, view);
 	__u64 all = (abreast > 1 ? cap : cap * 4 / 5) + view->pipe;
 	__u64 segments = all / abreast / max_u64(mss + get32(&flow->header), 1);
 

@@ -43,12 +43,41 @@ INLINE bool is_timed(const struct flow *flow)
 /* The most bytes of an aggregate. */
 #define LARGEST_AGGREGATE 65536ull
 
-/* What the link carries, bytes per 2^20 ns: as given, or less where it has shown to. */
-INLINE __u64 link_rate(CORE_ONLY)
+/* Of the link's rate, what other traffic leaves: what is no TCP, and cannot be held back (interval.h). */
+INLINE __u64 left_of_link(WITH_CORE __u64 rate)
+{
+	return rate - (rate * get32(&GATE->other_part) >> 10);
+}
+
+/* Of the port's buffer, wire bytes: they do not come evenly, and have an eighth more of it. */
+INLINE __u64 left_of_buffer(WITH_CORE __u64 bytes)
+{
+	__u64 part = get32(&GATE->other_part);
+
+	return bytes - (bytes * (part + part / 8) >> 10);
+}
+
+/* How much of the link makes other traffic matter that takes whatever it is left, in 1/1024. */
+#define MANY_OTHERS 128
+
+/* Whether there is some, as far as it has shown (others.h): what we leave it is lost. */
+INLINE bool others_take(CORE_ONLY)
+{
+	return get64(&GATE->other_doubt) > 0 && get32(&GATE->other_part) == 0 && get32(&GATE->other_seen) >= MANY_OTHERS;
+}
+
+/* What the link carries with all that is on it, bytes per 2^20 ns: as given, or less where it has shown to. */
+INLINE __u64 whole_link(CORE_ONLY)
 {
 	__u64 given = SETTINGS->rate, carries = get64(&GATE->carries);
 
 	return carries > 0 ? min_u64(given, carries) : given;
+}
+
+/* What others leave of it. */
+INLINE __u64 link_rate(CORE_ONLY)
+{
+	return left_of_link(CORE whole_link(CORE_ALONE));
 }
 
 /* What the link carries as far as arrivals show: what arrives at most, and a quarter more, for it may not have been filled. */
@@ -62,7 +91,7 @@ INLINE __u64 peak_rate(CORE_ONLY)
 /* What the link carries, `rate`, or where none was given, what arrivals show, which grows with them. Lengths of paths go by this one. */
 INLINE __u64 rate_or_peak(WITH_CORE __u64 rate)
 {
-	return rate > 0 ? rate : peak_rate(CORE_ALONE);
+	return rate > 0 ? rate : left_of_link(CORE peak_rate(CORE_ALONE));
 }
 
 INLINE __u64 path_rate(CORE_ONLY)
@@ -246,7 +275,7 @@ INLINE bool leaves_jumbo_frames_empty(WITH_CORE const struct flow *flow)
 /* Whether CE marks keep the queue short: senders bound their windows themselves, and what one leaves another may use. */
 INLINE bool marks_bound(CORE_ONLY)
 {
-	return get64(&GATE->threshold) < get64(&GATE->cap);
+	return get64(&GATE->threshold) < get64(&GATE->most);
 }
 
 /* What fits the port, wire bytes: a given buffer, although the budget may be a part of it; or the budget, where nobody gave one, or marks
@@ -255,13 +284,13 @@ INLINE __u64 port_holds(CORE_ONLY)
 {
 	__u64 threshold = get64(&GATE->threshold);
 
-	return marks_bound(CORE_ALONE) ? threshold : max_u64(threshold, SETTINGS->buffer);
+	return marks_bound(CORE_ALONE) ? threshold : max_u64(threshold, left_of_buffer(CORE SETTINGS->buffer));
 }
 
 /* What even shallow ports are taken to hold, wire bytes, or less, once that was too much (control/src/budget.rs). */
 INLINE __u64 shallow_port(CORE_ONLY)
 {
-	__u64 usual = max_u64(SHALLOW, link_rate(CORE_ALONE) * SHALLOW_TIME >> 20), less = get64(&GATE->shallow);
+	__u64 usual = left_of_buffer(CORE max_u64(SHALLOW, whole_link(CORE_ALONE) * SHALLOW_TIME >> 20)), less = get64(&GATE->shallow);
 
 	return less > 0 ? min_u64(less, usual) : usual;
 }

@@ -354,6 +354,32 @@ struct gate {
 	__u32 longer_run;
 	/* The least of these, ns. */
 	__u32 longer;
+	/* Bytes of frames that arrived and are nobody's here, such as datagrams. */
+	__u64 other_bytes;
+	/* Of these, what had arrived at the last glance. */
+	__u64 other_glanced;
+	/* When was last looked what they take (others.h), ns. */
+	__u64 other_looked;
+	/* What had arrived of them by then. */
+	__u64 other_before;
+	/* And of ours, wire bytes. */
+	__u64 ours_before;
+	/* Since when they are left their part, or until when they are not, ns. */
+	__u64 other_since;
+	/* For how long they were not the last time, ns. */
+	__u64 other_doubt;
+	/* What they leave of the cap: the most that the threshold may be. */
+	__u64 most;
+	/* What they had of the link in the last look, in 1/1024. */
+	__u32 other_seen;
+	/* What they are left of it and of the port's buffer, likewise. */
+	__u32 other_part;
+	/* What they may take at most, once they are; 0 while they are not. */
+	__u32 other_limit;
+	/* The least that they took in a look of the present period. */
+	__u32 other_least;
+	/* Looks of that period. */
+	__u32 other_looks;
 } __attribute__((aligned(64)));
 
 /* In hole_since: what was lost says nothing about the budget, for much more than that was in flight. */

@@ -99,8 +99,8 @@ fn with_reserve(gate: &Gate, top: u64) -> u64 {
     (top - (gate.peak_active.get() * FULL_FRAME).min(top / 4)).max(2 * FULL_FRAME)
 }
 
-/// What the link carries: as given, or less where it has shown to (`link_rate` of `core/path.h`).
-fn link(config: &Config, gate: &Gate) -> u64 {
+/// What the link carries with all that is on it: as given, or less where it has shown to (`whole_link` of `core/path.h`).
+fn whole_link(config: &Config, gate: &Gate) -> u64 {
     let given = config.rate_mbps * 131_072 / 1_000;
     match gate.carries.get() {
         0 => given,
@@ -108,9 +108,14 @@ fn link(config: &Config, gate: &Gate) -> u64 {
     }
 }
 
+/// What others leave of it.
+fn link(config: &Config, gate: &Gate) -> u64 {
+    gate.left_of_link(whole_link(config, gate))
+}
+
 /// What even shallow ports are taken to hold, as in `core/path.h`.
 fn shallow_port(config: &Config, gate: &Gate) -> u64 {
-    FARTHEST * FIRST.max((link(config, gate) * FIRST_TIME.0) >> 20)
+    gate.left_of_buffer(FARTHEST * FIRST.max((whole_link(config, gate) * FIRST_TIME.0) >> 20))
 }
 
 /// The budget with which so many flows never wait for each other: what `concurrent` of `core/path.h` asks for, and a frame more
@@ -135,6 +140,7 @@ pub struct Budget {
     /// When a given buffer was first of interest, or its latest loss before the search.
     begun: Time,
     epoch: Epoch,
+    beside: Beside,
     /// When it is to be looked at again at the earliest.
     next: Time,
     losses: Losses,
@@ -148,6 +154,30 @@ pub struct Budget {
     best: u64,
     /// The largest budget that has been worth it, and has not turned out to be no better than less.
     proven: u64,
+}
+
+/// Other traffic that takes its part of the link whatever it is left. A larger budget stands before it in the queue, and gains for a moment what it
+/// loses: only what arrives of both tells what the link carries. Of what takes whatever it is left, what it gains is lost.
+#[derive(Clone, Copy, Debug, Default)]
+struct Beside {
+    /// Whether it is left its part (`others.h` of the core).
+    keeps: bool,
+    /// What had arrived of all other traffic when it was last looked at, and of this, since it is left its part.
+    all: u64,
+    kept: u64,
+}
+
+impl Beside {
+    /// Says what has arrived that tells what the link carries, and whether from now on something else counts.
+    fn look(&mut self, gate: &Gate) -> (u64, bool) {
+        let (all, keeps) = (gate.other_bytes.get(), gate.other_part.get() > 0);
+        if keeps {
+            self.kept += all.wrapping_sub(self.all);
+        }
+        self.all = all;
+        let changed = core::mem::replace(&mut self.keeps, keeps) != keeps;
+        (gate.bytes.get() + self.kept, changed)
+    }
 }
 
 /// Where to look.
@@ -255,6 +285,7 @@ impl Budget {
         if self.phase == Phase::New && !config.auto {
             self.trust(config, gate, now);
         }
+        self.hold_ground(config, gate);
         let binds = match waits {
             true => Binds::Waiting,
             false if Self::lowers(config, gate) => Binds::Windows,
@@ -266,7 +297,12 @@ impl Budget {
         }
         let (beside, farthest) = (gate.peak_active.get() * QUANTUM, FARTHEST * Self::first(config));
         let pause = if config.auto && beside <= farthest { length } else { Span::ZERO };
-        let outcome = self.epoch.look(binds, gate.bytes.get(), length, pause, gate.threshold.get(), now);
+        let (bytes, changed) = self.beside.look(gate);
+        if changed {
+            self.best = 0;
+            self.epoch.begin(bytes, false, now);
+        }
+        let outcome = self.epoch.look(binds, bytes, length, pause, gate.threshold.get(), now);
         let overflows = config.auto && self.losses.overflow(gate, binds != Binds::Nobody, now);
         if outcome == Outcome::None && !overflows {
             return;
@@ -288,7 +324,7 @@ impl Budget {
                 self.begin_again(config, gate);
                 return;
             }
-            self.epoch.begin(gate.bytes.get(), false, now);
+            self.epoch.begin(bytes, false, now);
             // Nor what has been asked for by now, and is lost when it comes.
             gate.cut_at.set((now + AFTERMATH.max(Span(4 * gate.response_delay.get()))).0);
             self.phase = Phase::Keep { epochs: WAITS.1, up: false };
@@ -302,9 +338,9 @@ impl Budget {
         } else if let Outcome::Over(rate) = outcome {
             let link = link(config, gate);
             let useful = [beside, whole_responses(gate, link)].into_iter().filter(|&budget| budget <= farthest).max();
-            let range = Range { top, useful: useful.unwrap_or(0), link };
+            let range = Range { top, useful: useful.unwrap_or(0), link: whole_link(config, gate) };
             // Marks keep the queue short, by Eq. 2: a budget that is known to be safe need not.
-            match gate.threshold.get() < budget {
+            match gate.threshold.get() < gate.most.get() {
                 true if config.auto => budget,
                 true => (budget + budget / 8).min(with_reserve(gate, top)).max(budget),
                 false => self.step(config, rate, budget, range),
@@ -313,8 +349,18 @@ impl Budget {
             return;
         };
         let top = self.top(config);
-        gate.cap.set(next.clamp(least(config, gate, top).min(top), top));
-        gate.threshold.set(gate.threshold.get().min(gate.cap.get()));
+        gate.change_budget(next.clamp(least(config, gate, top).min(top), top));
+    }
+
+    /// What others take whatever they are left overflows the port with any budget: a small one would only leave it to them.
+    fn hold_ground(&mut self, config: &Config, gate: &Gate) {
+        let ground = (FARTHEST * Self::first(config)).min(top(config));
+        if config.auto && gate.others_take() && gate.cap.get() < ground {
+            if self.ceiling > 0 {
+                self.ceiling = self.ceiling.max(ground);
+            }
+            gate.change_budget(ground);
+        }
     }
 
     /// Uses more of a given buffer once the first rounds are over and nothing has been lost. The search itself may never begin: a few
@@ -326,8 +372,7 @@ impl Budget {
         }
         if now.since(self.begun) >= LOSS_MEMORY {
             let top = top(config);
-            gate.cap.set(with_reserve(gate, top).max(least(config, gate, top)).min(top));
-            gate.threshold.set(gate.threshold.get().min(gate.cap.get()));
+            gate.change_budget(with_reserve(gate, top).max(least(config, gate, top)).min(top));
         }
     }
 
@@ -359,8 +404,7 @@ impl Budget {
         self.losses.note(gate);
         self.phase = Phase::Start { rate: 0, flat: 0 };
         gate.cut_at.set((now + AFTERMATH).0);
-        gate.cap.set(Self::first(config));
-        gate.threshold.set(gate.cap.get());
+        gate.use_budget(Self::first(config));
     }
 
     /// Losses have nothing to do with the budget: the search begins again as if there had been none, or waits for more.
@@ -368,8 +412,7 @@ impl Budget {
         self.ceiling = 0;
         self.phase = if Self::waits_for_loss(config) { Phase::New } else { Phase::Start { rate: 0, flat: 0 } };
         gate.shallow.set(0);
-        gate.cap.set(Self::initial(config));
-        gate.threshold.set(gate.cap.get());
+        gate.use_budget(Self::initial(config));
     }
 
     /// When to look again although nothing is held; `None` where nothing would come of it.

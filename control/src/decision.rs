@@ -37,6 +37,7 @@ unsafe extern "C" {
     safe fn ackgate_tell_handshake(settings: &Settings, gate: &Gate, flow: &Flow, scale: u32, rtt: u32) -> bool;
     safe fn ackgate_untell_scale(settings: &Settings, gate: &Gate, flow: &Flow, scale: u32);
     safe fn ackgate_ingress(settings: &Settings, gate: &Gate, flow: &Flow, segment: &raw::Segment, now: u64) -> bool;
+    safe fn ackgate_note_other(settings: &Settings, gate: &Gate, bytes: u64, frames: u32);
     safe fn ackgate_egress(
         settings: &Settings,
         gate: &Gate,
@@ -329,6 +330,11 @@ pub fn untell_scale(rules: &Rules, gate: &Gate, flow: &Flow, scale: u8) {
 /// A segment arrived from the network (Algorithm 1, lines 5-7). Says whether the scheduler's wish for budget has come true.
 pub fn ingress(rules: &Rules, gate: &Gate, flow: &Flow, segment: &Segment, now: Time) -> bool {
     ackgate_ingress(&rules.settings, gate, flow, &segment_to_raw(segment), now.0)
+}
+
+/// So many frames of so many bytes together arrived that are no TCP, or nobody's here.
+pub fn note_other(rules: &Rules, gate: &Gate, bytes: u64, frames: u32) {
+    ackgate_note_other(&rules.settings, gate, bytes, frames);
 }
 
 /// Our TCP sent a segment: decides whether it may leave (Algorithm 1, line 11) and charges it if so.

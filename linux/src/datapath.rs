@@ -324,6 +324,7 @@ pub(crate) fn set_budget(gate: &Gate, config: &Config) {
     let fresh = Gate::new(config);
     gate.threshold.set(fresh.threshold.get());
     gate.cap.set(fresh.cap.get());
+    gate.most.set(fresh.most.get());
 }
 
 /// Writes down what the rules say.

@@ -207,9 +207,15 @@ impl Pair {
         let mut expected = frame.to_vec();
         let (mut held, mut discarded) = (None, false);
         let mut window = None;
-        if let Ok(packet) = wire::parse(frame, meta, direction)
-            && let Some(id) = self.model.find(&self.rules, &packet.key, &packet.segment, direction)
-        {
+        let known = wire::parse(frame, meta, direction).ok().and_then(|packet| {
+            let id = self.model.find(&self.rules, &packet.key, &packet.segment, direction)?;
+            Some((packet, id))
+        });
+        if known.is_none() && direction == Direction::Ingress {
+            let (bytes, frames) = (frame.len() as u64, u32::from(meta.gso_segs.max(1)));
+            decision::note_other(&self.rules, &self.model.gate, bytes, frames);
+        }
+        if let Some((packet, id)) = known {
             let (gate, flow) = (&self.model.gate, &self.model.flows[id.0 as usize]);
             let before = gate.rewritten.get();
             match direction {

@@ -52,8 +52,10 @@ statistics! {
     Gauge in_flight,
     /// The budget: bytes that may be in flight at once, headers included.
     Gauge threshold,
-    /// Link rate that the guard assumes, in Mb/s: as given, or less if the link has turned out to carry less; 0 if unknown.
+    /// Link rate that the guard reckons with, in Mb/s: as given, or less if the link has turned out to carry less, or other traffic keeps a part of it; 0 if unknown.
     Gauge link_mbps,
+    /// Part of the link that other traffic keeps (datagrams, connections left alone), in percent: as much of link and buffer is left to it.
+    Gauge other_percent,
     /// Frames held now.
     Gauge held,
     /// Held frames that were released, for any reason.

@@ -55,7 +55,7 @@ pub(super) fn attend(
             Outcome::Stopped => return Ok(()),
             Outcome::Deadline => {
                 let (snapshot, notices) = (guard.snapshot(), guard.notices());
-                publisher.update(snapshot, &notices);
+                publisher.update(&snapshot, &notices);
                 tell(Told::Sample(snapshot));
                 notices.into_iter().for_each(|notice| tell(Told::Notice(notice)));
             }

@@ -34,7 +34,7 @@ enum Event<'a> {
     /// It goes by the settings that it had.
     Kept { text: &'a str },
     /// How things stand; counters count from the start.
-    Sample(Snapshot),
+    Sample(&'a Snapshot),
     /// Something is out of order; the text says what, and what to do.
     Notice {
         #[serde(flatten)]
@@ -132,7 +132,7 @@ impl Printer {
             Told::Waiting(text) => Event::Waiting { text },
             Told::Changed(text) => Event::Changed { text },
             Told::Kept(text) => Event::Kept { text },
-            Told::Sample(snapshot) => Event::Sample(*snapshot),
+            Told::Sample(snapshot) => Event::Sample(snapshot),
             Told::Notice(notice) => Event::Notice { notice, text: notice.to_string() },
             Told::Summary(summary) => Event::Summary(summary),
             Told::Refused(_) => return,
@@ -153,7 +153,7 @@ impl Printer {
             }
             Told::Changed(text) => self.screen.line(&format!("{prefix}guarding on, {text}"), Wait::Never),
             Told::Sample(snapshot) => {
-                let line = self.sample(device, *snapshot);
+                let line = self.sample(device, snapshot);
                 if self.named {
                     self.screen.line(&format!("{prefix}{line}"), Wait::Never);
                 } else {
@@ -177,9 +177,9 @@ impl Printer {
         output::say(text);
     }
 
-    fn sample(&mut self, device: &str, now: Snapshot) -> String {
+    fn sample(&mut self, device: &str, now: &Snapshot) -> String {
         let last = self.last.entry(device.to_owned()).or_default();
-        let before = last.sample.replace((Instant::now(), now));
+        let before = last.sample.replace((Instant::now(), *now));
         if last.observe {
             let Snapshot { senders, arrivals, lost_segments, would_hold, .. } = now;
             return format!(

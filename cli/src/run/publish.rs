@@ -122,10 +122,10 @@ impl Publisher {
     }
 
     /// How things stand now.
-    pub(super) fn update(&self, snapshot: Snapshot, notices: &[Notice]) {
+    pub(super) fn update(&self, snapshot: &Snapshot, notices: &[Notice]) {
         let at_s = ackgate_linux::now().since(self.start).0 / 1_000_000_000;
         let mut state = lock(&self.state);
-        state.snapshot = snapshot;
+        state.snapshot = *snapshot;
         state.guarding_s = at_s;
         state.notices.extend(notices.iter().map(|notice| Told { at_s, text: notice.to_string() }));
         let old = state.notices.len().saturating_sub(NOTICES);

@@ -168,7 +168,7 @@ impl Inside {
                             guard.adopt(*change)?;
                             let place = Place::choose(Some(&device.name), &device.settings)?;
                             publisher.rename(place.identity(&device.settings, guard.back_end()));
-                            publisher.update(guard.snapshot(), &[]);
+                            publisher.update(&guard.snapshot(), &[]);
                             (self.tell)(Told::Changed(place.told(device.settings.buffer)));
                             self.device = *device;
                         }

@@ -624,3 +624,54 @@ fn what_is_lost_by_chance_is_forgotten_when_it_is_lost_no_longer() {
     }
     assert!(overflows(&mut losses));
 }
+
+/// Where the search settles beside other traffic with three tenths of a link of 1 Gb/s, which is left its part or not. What a larger
+/// budget stands before in the queue comes later.
+fn settles_beside(part: u32) -> u64 {
+    let config = Config { rate_mbps: 1_000, ..auto(1_000_000) };
+    let mut before = Budget::first(&config);
+    search(&config, 87_500_000, Span::micros(120), 3000, |_, gate| {
+        gate.other_part.set(part);
+        let now = gate.threshold.get();
+        let (more, less) = (now.saturating_sub(before) * 3 / 7, before.saturating_sub(now) * 3 / 7);
+        gate.bytes.add(more);
+        gate.bytes.sub(less);
+        gate.other_bytes.add(37_500_000 * EPOCH.0 / 1_000_000_000 + less - more);
+        before = now;
+    })
+}
+
+#[test]
+fn beside_other_traffic_more_gains_nothing_that_it_loses() {
+    let config = Config { rate_mbps: 1_000, ..auto(1_000_000) };
+    assert!(settles_beside(300) < 2 * Budget::first(&config), "{}", settles_beside(300));
+    // What takes whatever it is left would have all of the link.
+    assert!(settles_beside(0) > top(&config) / 2, "{}", settles_beside(0));
+}
+
+#[test]
+fn where_others_take_whatever_they_are_left_the_budget_stands_its_ground() {
+    let config = Config { rate_mbps: 1_000, ..auto(1_000_000) };
+    let ground = FARTHEST * Budget::first(&config);
+    let cap = |doubt: u64, part: u32, seen: u32| {
+        let gate = Gate::new(&config);
+        gate.peak_active.set(8);
+        gate.other_doubt.set(doubt);
+        gate.other_part.set(part);
+        gate.other_seen.set(seen);
+        let (mut budget, mut now) = (Budget::default(), Time(1));
+        for _ in 0..100 {
+            // An overflow each tenth of a second.
+            gate.lost.add(16);
+            gate.overflow.add(16);
+            gate.bytes.add(10_000_000);
+            budget.observe(&config, &gate, true, now);
+            now += Span::millis(100);
+        }
+        gate.cap.get()
+    };
+    assert!(cap(0, 0, 500) < ground, "they have not shown it");
+    assert!(cap(1, 300, 500) < ground, "they keep to their part");
+    assert!(cap(1, 0, 100) < ground, "they are little");
+    assert!(cap(1, 0, 500) >= ground / 4 * 3, "{}", cap(1, 0, 500));
+}

@@ -150,6 +150,10 @@ impl Policy for AckGate {
         }
     }
 
+    fn handle_other(&mut self, _: Time, bytes: u32) {
+        decision::note_other(&self.rules, &self.state.gate, bytes.into(), 1);
+    }
+
     fn poll_action(&mut self, now: Time) -> Option<Action> {
         let (action, waited) = self.scheduler.poll(&self.rules, &self.state, now)?;
         self.last_hold = waited;

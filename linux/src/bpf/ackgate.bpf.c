@@ -284,11 +284,13 @@ int ackgate_ingress(struct __sk_buff *skb)
 	reject = parse(skb, true, &packet);
 	if (reject) {
 		count_reject(reject);
+		note_other(skb->len, skb->gso_segs > 1 ? skb->gso_segs : 1);
 		return TC_ACT_UNSPEC;
 	}
 	flow = find_flow(skb, &packet, true, &id);
 	if (!flow) {
 		add64(&books.untracked, 1);
+		note_other(skb->len, skb->gso_segs > 1 ? skb->gso_segs : 1);
 		return TC_ACT_UNSPEC;
 	}
 	if (account_ingress(flow, &packet.segment, now)) {

@@ -164,6 +164,7 @@ impl Guard {
             in_flight: decision::in_flight(&self.rules, gate),
             threshold: gate.threshold.get(),
             link_mbps: (decision::link_rate(&self.rules, gate) + 62_500) / 125_000,
+            other_percent: u64::from(gate.other_part.get()) * 100 / 1024,
             held: gate.held.get(),
             released: all_released(&stats),
             forced: stats.forced,

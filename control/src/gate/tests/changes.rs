@@ -310,3 +310,22 @@ fn a_sender_reduces_its_window_at_the_third_duplicate() {
     // RFC 5681 section 3.2: what comes before may be out of order.
     assert_eq!([1, 2, 3, 4, 9].map(window_after), [20, 20, 10, 10, 10]);
 }
+
+#[test]
+fn what_stands_in_the_queue_beside_other_traffic_makes_no_path_longer() {
+    let path = |seen: u32, search: bool, rtt: Span| {
+        let config = Config { rate_mbps: 1_000, auto: search, ..Config::credit(96_000) };
+        let mut stream = Stream::of(Host::new(config), Span::micros(100));
+        stream.host.shim.state.gate.other_seen.set(seen);
+        // So that nobody looks again meanwhile.
+        stream.host.shim.state.gate.other_looked.set(u64::MAX / 2);
+        stream.take(8, rtt);
+        stream.path()
+    };
+    for search in [false, true] {
+        assert!(near(path(0, search, Span::micros(1_000)), 1_000), "nobody else is there");
+        assert!(near(path(9, search, Span::micros(1_000)), 1_000), "nor anybody worth mentioning");
+        assert!(path(300, search, Span::micros(1_000)) < 110, "a full port takes 0.7 ms");
+        assert!(near(path(300, search, Span::millis(5)), 5_000), "no port explains that");
+    }
+}

@@ -226,6 +226,7 @@ mod lengths;
 mod link;
 mod losses;
 mod messages;
+mod others;
 mod paths;
 mod properties;
 mod quiet;

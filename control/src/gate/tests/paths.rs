@@ -508,7 +508,7 @@ fn with_a_budget_that_nobody_gave_it_does_so_for_senders_that_have_answered_befo
         let mut host = Host::new(config);
         let gate = host.shim.gate();
         gate.threshold.set(72_000);
-        gate.cap.set(72_000);
+        gate.change_budget(72_000);
         gate.usual_response.set(u64::from(10 * MSS));
         // The first would explore alone.
         gate.peak_active.set(64);

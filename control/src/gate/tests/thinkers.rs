@@ -92,7 +92,7 @@ fn where_nobody_told_a_rate_what_arrives_at_most_is_what_took_the_link() {
 fn what_came_before_the_link_was_idle_does_not_stand_before_an_answer() {
     let after = |pause: Span| {
         let mut host = thinkers(2, Span::micros(1_500));
-        host.shim.state.gate.cap.set(24_000);
+        host.shim.state.gate.change_budget(24_000);
         ask(&mut host, 0);
         host.receive(1, Segment { frames: 20, ..data(1, 20 * MSS) });
         host.now += Span::millis(2);
@@ -189,7 +189,7 @@ fn where_not_all_answers_fit_those_that_are_no_more_than_the_budget_keep_the_pac
     assert_eq!(left(&|_| ()), 61, "least grants: 67.5 KB and what the link carries in a millisecond");
     assert_eq!(left(&|host| host.shim.state.gate.think.set(0)), 21, "the budget");
     assert_eq!(left(&|host| answers_of(host, 80_000)), 21, "one is more than the budget");
-    assert_eq!(left(&|host| host.shim.state.gate.cap.set(100_000)), 21, "marks keep the queue short");
+    assert_eq!(left(&|host| host.shim.state.gate.change_budget(100_000)), 21, "marks keep the queue short");
 }
 
 #[test]
