@@ -3,6 +3,7 @@
 //!
 //! A row is data ([`Row`]) and a runner in a file of its own; [`rows`] lists them all.
 
+mod beside;
 pub(crate) mod churn;
 pub(crate) mod exchanges;
 mod flood;
@@ -226,6 +227,7 @@ pub fn rows() -> impl Iterator<Item = &'static Row> {
         rounds::ROWS,
         mixed::ROWS,
         moved::ROWS,
+        beside::ROWS,
         variants::ROWS,
         signed::ROWS,
         forged::ROWS,

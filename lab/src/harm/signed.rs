@@ -63,7 +63,7 @@ fn storage(address: &SockAddr) -> libc::sockaddr_storage {
 }
 
 /// Has the socket sign what it sends to the peer, and take from it only what is signed.
-fn sign(socket: &Socket, _: End, peer: SocketAddr) -> io::Result<()> {
+pub(super) fn sign(socket: &Socket, _: End, peer: SocketAddr) -> io::Result<()> {
     let mut key = [0; MAX_KEY];
     key[..KEY.len()].copy_from_slice(KEY);
     let signature = Md5Signature {
