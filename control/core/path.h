@@ -43,7 +43,7 @@ INLINE bool is_timed(const struct flow *flow)
 /* The most bytes of an aggregate. */
 #define LARGEST_AGGREGATE 65536ull
 
-/* Of the link's rate, what other traffic leaves: what is no TCP, and cannot be held back (interval.h). */
+/* Of the link's rate, what other traffic leaves: what is no TCP, and cannot be held back (others.h). */
 INLINE __u64 left_of_link(WITH_CORE __u64 rate)
 {
 	return rate - (rate * get32(&GATE->other_part) >> 10);
