@@ -354,13 +354,11 @@ struct gate {
 	__u32 longer_run;
 	/* The least of these, ns. */
 	__u32 longer;
-	/* Bytes of frames that arrived and are nobody's here, such as datagrams. */
-	__u64 other_bytes;
-	/* Of these, what had arrived at the last glance. */
+	/* Of other_bytes, what had come at the last glance. */
 	__u64 other_glanced;
 	/* When was last looked what they take (others.h), ns. */
 	__u64 other_looked;
-	/* What had arrived of them by then. */
+	/* What had come of them by then. */
 	__u64 other_before;
 	/* And of ours, wire bytes. */
 	__u64 ours_before;
@@ -380,6 +378,8 @@ struct gate {
 	__u32 other_least;
 	/* Looks of that period. */
 	__u32 other_looks;
+	/* Bytes of frames that arrived and are nobody's here, such as datagrams; in a line that no segment of TCP reads. */
+	__u64 other_bytes;
 } __attribute__((aligned(64)));
 
 /* In hole_since: what was lost says nothing about the budget, for much more than that was in flight. */

@@ -2,10 +2,10 @@
 //! that others overtake.
 
 mod common;
+#[path = "common/pulled.rs"]
+mod common_pulled;
 
 use ackgate_sim::report::Report;
-
-use common::report;
 
 /// Exact credit whose budget is searched for.
 const AUTO: &str = "credit\"\npac.auto = true # \"";
@@ -14,19 +14,7 @@ const AUTO: &str = "credit\"\npac.auto = true # \"";
 fn pulled(scheme: &str, senders: u32, volume: &str, rounds: u32, network: &str) -> Report {
     // Nothing is lost unguarded where one sender is alone.
     let window = if senders == 1 { "80KB" } else { "4MB" };
-    let report = report(&format!(
-        r#"
-scheme = "{scheme}"
-senders = {senders}
-rounds = {rounds}
-time_limit = "120s"
-tcp = {{ cc = "cubic", sack = true, dsack = true, timestamps = true, initial_window = 10, rwnd = "{window}" }}
-workload = {{ kind = "rounds", volume = "{volume}", connections = "persistent", direction = "pull" }}
-{network}
-"#
-    ));
-    assert!(report.complete, "{scheme}: {network}");
-    report
+    common_pulled::pulled(scheme, senders, volume, rounds, &format!("rwnd = \"{window}\""), network)
 }
 
 /// Paths of so long that are another length from then on.

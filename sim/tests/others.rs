@@ -1,9 +1,10 @@
 //! Traffic that no scheme acts on, beside incast: datagrams, and connections that are left alone.
 
 mod common;
+#[path = "common/pulled.rs"]
+mod common_pulled;
 
 use ackgate_sim::report::{GroupReport, Report};
-use common::report;
 
 /// Exact credit whose budget is searched for.
 const AUTO: &str = "credit\"\npac.auto = true\npac.threshold = \"4MB\" # \"";
@@ -14,19 +15,7 @@ const LINUX: &str =
 
 /// Kept senders of CUBIC, 64 KB each, through a port of 96 KB, beside others.
 fn pulled(scheme: &str, senders: u32, rounds: u32, rest: &str) -> Report {
-    let report = report(&format!(
-        r#"
-scheme = "{scheme}"
-senders = {senders}
-rounds = {rounds}
-time_limit = "120s"
-tcp = {{ cc = "cubic", sack = true, dsack = true, timestamps = true, initial_window = 10, {LINUX} }}
-workload = {{ kind = "rounds", connections = "persistent", direction = "pull" }}
-{rest}
-"#
-    ));
-    assert!(report.complete, "{scheme}: {rest}");
-    report
+    common_pulled::pulled(scheme, senders, "64KB", rounds, LINUX, rest)
 }
 
 fn datagrams(mbps: u32, burst: u32) -> String {

@@ -271,6 +271,12 @@ static __noinline int take_by_redirect(struct __sk_buff *skb, const struct outgo
 	return bpf_redirect(settings.hold_ifindex, 0);
 }
 
+/* What arrives is no TCP, or nobody's here. */
+static __always_inline void count_other(const struct __sk_buff *skb)
+{
+	note_other(skb->len, skb->gso_segs > 1 ? skb->gso_segs : 1);
+}
+
 SEC("tc")
 int ackgate_ingress(struct __sk_buff *skb)
 {
@@ -284,13 +290,13 @@ int ackgate_ingress(struct __sk_buff *skb)
 	reject = parse(skb, true, &packet);
 	if (reject) {
 		count_reject(reject);
-		note_other(skb->len, skb->gso_segs > 1 ? skb->gso_segs : 1);
+		count_other(skb);
 		return TC_ACT_UNSPEC;
 	}
 	flow = find_flow(skb, &packet, true, &id);
 	if (!flow) {
 		add64(&books.untracked, 1);
-		note_other(skb->len, skb->gso_segs > 1 ? skb->gso_segs : 1);
+		count_other(skb);
 		return TC_ACT_UNSPEC;
 	}
 	if (account_ingress(flow, &packet.segment, now)) {
