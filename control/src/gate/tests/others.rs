@@ -99,6 +99,16 @@ fn what_keeps_to_its_part_is_left_it() {
 }
 
 #[test]
+fn of_small_frames_what_the_wire_takes_besides_counts() {
+    let taken = |bytes: u64, frames: u32| {
+        let link = Link::new();
+        decision::note_other(&link.host.shim.rules, link.gate(), bytes, frames);
+        link.gate().other_bytes.get()
+    };
+    assert_eq!((taken(60, 1), taken(6_000, 100)), (84, 8_400));
+}
+
+#[test]
 fn what_is_little_is_neglected() {
     let mut link = Link::new();
     link.carry(900, 8, PERIOD + PERIOD);
@@ -172,6 +182,9 @@ fn where_others_take_whatever_they_are_left_few_senders_are_left_alone() {
         link.carry(300, 600, Span::millis(5));
         link.gate().rewritten.get() > before
     };
+    let mut fresh = Link::new();
+    fresh.carry(300, 600, LOOK + LOOK);
+    assert!(lowered(&mut fresh), "they have not shown it");
     let mut link = Link::new();
     assert!(lowered(&mut link));
     link.carry(600, 300, PERIOD);
