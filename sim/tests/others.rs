@@ -1,17 +1,16 @@
 //! Traffic that no scheme acts on, beside incast: datagrams, and connections that are left alone.
 
 mod common;
+#[path = "common/linux.rs"]
+mod common_linux;
 #[path = "common/pulled.rs"]
 mod common_pulled;
 
 use ackgate_sim::report::{GroupReport, Report};
+use common_linux::LINUX;
 
 /// Exact credit whose budget is searched for.
 const AUTO: &str = "credit\"\npac.auto = true\npac.threshold = \"4MB\" # \"";
-
-/// As Linux delays ACKs and finds losses.
-const LINUX: &str =
-    "delayed_ack = \"40ms\", quickack = true, rack = true, probe_ack_delay = \"200ms\", rto_granularity = \"1ms\"";
 
 /// Kept senders of CUBIC, 64 KB each, through a port of 96 KB, beside others.
 fn pulled(scheme: &str, senders: u32, rounds: u32, rest: &str) -> Report {

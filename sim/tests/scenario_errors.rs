@@ -92,7 +92,7 @@ fn a_value_of_the_wrong_kind_says_which_is_right() {
         ),
         (
             "workload.size = \"1KB\"",
-            "x.toml:1: key `workload`: unknown key `size`; allowed: volume, per, direction, connections, request, start_jitter, pause (there is a key `workload.size`, with kind = \"epochs\")",
+            "x.toml:1: key `workload`: unknown key `size`; allowed: volume, per, direction, connections, request, answers, outstanding, start_jitter, pause (there is a key `workload.size`, with kind = \"epochs\")",
         ),
         (
             "[tcp]\nmss = 99999999999999999999",
@@ -128,6 +128,19 @@ fn senseless_scenarios_are_refused_with_a_reason() {
         (
             cyclic,
             "x.toml:9: key `network.topology.switches.1.uplink`: the topology is cyclic: uplinks from `b` never reach a root",
+        ),
+        ("workload.answers = 0", "x.toml:1: key `workload.answers`: 0 is not between 1 and 1000000"),
+        (
+            "workload = { direction = \"pull\", outstanding = 0 }",
+            "x.toml:1: key `workload.outstanding`: 0 is not between 1 and 1000",
+        ),
+        (
+            "workload.answers = 2",
+            "x.toml:1: key `workload.answers`: senders that push are not asked: one volume in a round, or `direction = \"pull\"`",
+        ),
+        (
+            "workload = { direction = \"pull\", answers = 1000000, volume = \"1MB\" }",
+            "x.toml:1: key `workload.volume`: 160000000000000 bytes in total are out of range: at most 100000000000000",
         ),
         ("workload.volume = 0", "x.toml:1: key `workload.volume`: 0 bytes are no traffic: at least 1B"),
         (

@@ -438,8 +438,17 @@ fn workload(key: &str, workload: &Workload, senders: u32, scenario: &Scenario) -
                 );
             }
             let each = if rounds.per == Per::Round { 1 } else { u128::from(senders) };
-            limit("volume", u128::from(rounds.volume) * each * u128::from(scenario.rounds))?;
+            whole(&at("answers"), rounds.answers)?;
+            let answers = u128::from(scenario.rounds) * u128::from(rounds.answers);
+            limit("volume", u128::from(rounds.volume) * each * answers)?;
             whole(&at("request"), rounds.request)?;
+            whole(&at("outstanding"), rounds.outstanding)?;
+            if rounds.direction == super::Direction::Push && rounds.answers > 1 {
+                return refuse(
+                    at("answers"),
+                    "senders that push are not asked: one volume in a round, or `direction = \"pull\"`",
+                );
+            }
             span(&at("start_jitter"), rounds.start_jitter)?;
             span(&at("pause"), rounds.pause)
         }

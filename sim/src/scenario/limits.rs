@@ -96,6 +96,8 @@ const RANGES: &[(&str, Range)] = &[
     ("tcp.wscale", Whole(0, 14)),
     ("workload.volume", Said("1B for each sender up; 100TB in all rounds")),
     ("workload.request", Bytes(1, 1_000_000)),
+    ("workload.answers", Whole(1, 1_000_000)),
+    ("workload.outstanding", Whole(1, 1_000)),
     ("workload.start_jitter", DAY),
     ("workload.pause", DAY),
     ("workload.start", DAY),

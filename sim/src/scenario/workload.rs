@@ -49,7 +49,11 @@ pub struct Rounds {
     /// Size of the receiver's request when it pulls, in bytes.
     #[serde(deserialize_with = "human::bytes")]
     pub request: u64,
-    /// Each sender begins a round late by a uniformly random time up to this, as processes on real hosts do.
+    /// How often each sender sends its volume in a round: on a pulled connection, each time for a request.
+    pub answers: u32,
+    /// How many of these the receiver asks for at a time: the next when one is complete (pipelining, queue depth).
+    pub outstanding: u32,
+    /// Each sender begins an answer late by a uniformly random time up to this, as processes on real hosts do.
     #[serde(deserialize_with = "human::span")]
     pub start_jitter: Span,
     /// Silence between rounds.
@@ -65,6 +69,8 @@ impl Default for Rounds {
             direction: Direction::Push,
             connections: Connections::Persistent,
             request: 100,
+            answers: 1,
+            outstanding: 1,
             start_jitter: Span::micros(20),
             pause: Span::ZERO,
         }

@@ -133,7 +133,8 @@ fn bytes(workload: &Workload, senders: u32, scenario: &Scenario) -> u128 {
     match workload {
         Workload::Rounds(rounds) => {
             let times = if rounds.per == Per::Sender { senders } else { 1 };
-            (u128::from(rounds.volume) * times + senders * 3_000) * u128::from(scenario.rounds)
+            let answers = u128::from(rounds.volume) * times * u128::from(rounds.answers);
+            (answers + senders * 3_000) * u128::from(scenario.rounds)
         }
         Workload::Long(long) => link(long.stop),
         Workload::OnOff(on_off) => link(on_off.stop),

@@ -174,8 +174,9 @@ impl<O: Observer> World<'_, O> {
         let Group { first, kind, .. } = &mut self.groups[group as usize];
         match kind {
             Kind::Rounds(rounds) => {
-                if rounds.read(connection - *first, side, bytes) {
-                    self.member_read_all(group, connection, side);
+                let complete = rounds.read(connection - *first, side, bytes);
+                if complete > 0 {
+                    self.member_read(group, connection, side, complete);
                 }
             }
             Kind::Flows(_) => self.read_in_flow(group, connection, side, bytes),

@@ -30,10 +30,41 @@ pub(super) struct Rounds {
 /// One sender's part of the present round.
 #[derive(Clone, Copy, Default)]
 struct Member {
-    /// Bytes that the receiver still waits for.
+    answer: Message,
+    request: Message,
+    /// Answers that are not yet complete.
+    answers_left: u32,
+    /// Answers that are not yet asked for.
+    unasked: u32,
+    /// Answers that are not yet given.
+    unanswered: u32,
+}
+
+/// Messages of one size that follow each other on a stream.
+#[derive(Clone, Copy, Default)]
+struct Message {
+    size: u64,
+    /// Bytes that its reader still waits for.
     left: u64,
-    /// Bytes of the request that the sender still waits for.
-    asked: u64,
+}
+
+impl Message {
+    fn of(size: u64) -> Self {
+        Self { size, left: size }
+    }
+
+    /// Its reader reads `bytes`; returns how many were complete.
+    #[inline]
+    fn read(&mut self, bytes: u64) -> u32 {
+        if bytes < self.left {
+            self.left -= bytes;
+            return 0;
+        }
+        let more = bytes - self.left;
+        let size = self.size.max(1);
+        self.left = self.size - more % size;
+        (1 + more / size) as u32
+    }
 }
 
 impl Rounds {
@@ -63,6 +94,11 @@ impl Rounds {
         }
     }
 
+    /// Bytes of a member's part of a round.
+    fn volume(&self, member: u32) -> u64 {
+        self.share(member) * u64::from(self.config.answers)
+    }
+
     fn fresh(&self) -> bool {
         self.config.connections == Connections::Fresh
     }
@@ -75,13 +111,11 @@ impl Rounds {
         }
     }
 
-    /// A member's end has read `bytes`: whether that was all that it waits for.
+    /// A member's end has read `bytes`: how many requests or answers that completed.
     #[inline]
-    pub(super) fn read(&mut self, member: u32, side: Side, bytes: u64) -> bool {
+    pub(super) fn read(&mut self, member: u32, side: Side, bytes: u64) -> u32 {
         let member = &mut self.members[member as usize];
-        let left = if side == Side::Sender { &mut member.asked } else { &mut member.left };
-        *left = left.saturating_sub(bytes);
-        *left == 0
+        if side == Side::Sender { member.request.read(bytes) } else { member.answer.read(bytes) }
     }
 
     pub(super) fn timed_out(&mut self) {
@@ -137,7 +171,13 @@ impl<O: Observer> World<'_, O> {
         let (round, senders, config, fresh) = (rounds.round, rounds.senders, rounds.config.clone(), rounds.fresh());
         for n in 0..senders {
             let share = rounds.share(n);
-            rounds.members[n as usize] = Member { left: share, asked: config.request };
+            rounds.members[n as usize] = Member {
+                answer: Message::of(share),
+                request: Message::of(config.request),
+                answers_left: config.answers,
+                unasked: config.answers,
+                unanswered: config.answers,
+            };
             rounds.remaining += u32::from(share > 0);
         }
         if self.is_main(group) {
@@ -148,7 +188,7 @@ impl<O: Observer> World<'_, O> {
         }
         for n in 0..senders {
             let connection = first + n;
-            if self.rounds(group).is_none_or(|rounds| rounds.members[n as usize].left == 0) {
+            if self.rounds(group).is_none_or(|rounds| rounds.share(n) == 0) {
                 continue;
             }
             match config.direction {
@@ -157,15 +197,27 @@ impl<O: Observer> World<'_, O> {
                     if fresh {
                         self.renew(connection, self.connections[connection as usize].route);
                     }
-                    let e = endpoint(connection, Side::Receiver);
-                    self.endpoints[e].write(config.request, false);
+                    self.ask(group, connection, config.outstanding);
                     if fresh {
                         self.open_from(connection, Side::Receiver);
                     } else {
-                        self.output(e);
+                        self.output(endpoint(connection, Side::Receiver));
                     }
                 }
             }
+        }
+    }
+
+    /// The receiver writes the next requests to a sender, `most` of them, if there are any.
+    fn ask(&mut self, group: u32, connection: u32, most: u32) {
+        let n = connection - self.groups[group as usize].first;
+        let Some(rounds) = self.rounds(group) else { return };
+        let member = &mut rounds.members[n as usize];
+        let now = most.min(member.unasked);
+        member.unasked -= now;
+        let bytes = member.request.size * u64::from(now);
+        if bytes > 0 {
+            self.endpoints[endpoint(connection, Side::Receiver)].write(bytes, false);
         }
     }
 
@@ -179,27 +231,39 @@ impl<O: Observer> World<'_, O> {
         let n = connection - self.groups[group as usize].first;
         let Some(rounds) = self.rounds(group) else { return };
         let (share, fresh, push) = (rounds.share(n), rounds.fresh(), rounds.opener() == Side::Sender);
+        let member = &mut rounds.members[n as usize];
+        member.unanswered -= 1;
+        let last = fresh && member.unanswered == 0;
         let e = endpoint(connection, Side::Sender);
         if push && fresh {
             self.renew(connection, self.connections[connection as usize].route);
             self.endpoints[e].write(share, true);
             self.open_from(connection, Side::Sender);
         } else {
-            self.endpoints[e].write(share, fresh);
+            self.endpoints[e].write(share, last);
             self.output(e);
         }
     }
 
-    /// A member's end has read all that it waited for: the request, or the answer.
+    /// A member's end has read `complete` requests or answers.
     #[inline(never)]
-    pub(super) fn member_read_all(&mut self, group: u32, connection: u32, side: Side) {
+    pub(super) fn member_read(&mut self, group: u32, connection: u32, side: Side, complete: u32) {
         let now = self.now;
+        let n = connection - self.groups[group as usize].first;
         let Some(rounds) = self.rounds(group) else { return };
         if side == Side::Sender {
             let jitter = rounds.config.start_jitter;
-            self.schedule_answer(connection, jitter);
-        } else {
+            for _ in 0..complete {
+                self.schedule_answer(connection, jitter);
+            }
+            return;
+        }
+        let member = &mut rounds.members[n as usize];
+        member.answers_left -= complete;
+        if member.answers_left == 0 {
             self.member_finished(group, connection, now);
+        } else {
+            self.ask(group, connection, complete);
         }
     }
 
@@ -207,7 +271,7 @@ impl<O: Observer> World<'_, O> {
         let n = connection - self.groups[group as usize].first;
         let Some(rounds) = self.rounds(group) else { return };
         let took = now - rounds.started;
-        let (bytes, round) = (rounds.share(n), rounds.round);
+        let (bytes, round) = (rounds.volume(n), rounds.round);
         rounds.shares.add(bytes as f64 / took.as_secs_f64());
         rounds.remaining -= 1;
         let (over, fresh) = (rounds.remaining == 0, rounds.fresh());
@@ -231,7 +295,7 @@ impl<O: Observer> World<'_, O> {
         rounds.fairness += rounds.shares.index();
         let (round, last, pause) = (rounds.round, rounds.round >= rounds.rounds, Ps::from_span(rounds.config.pause));
         let saw_timeout = rounds.saw_timeout;
-        let bytes = (0..rounds.senders).map(|n| rounds.share(n)).sum();
+        let bytes = (0..rounds.senders).map(|n| rounds.volume(n)).sum();
         if main {
             self.tally.round(bytes, took, saw_timeout);
             self.watch.round_ends(now, round, took.to_span());

@@ -1,0 +1,90 @@
+//! Several requests outstanding on each connection, as clients of storage and of HTTP/2 have.
+
+mod common;
+#[path = "common/linux.rs"]
+mod common_linux;
+
+use ackgate_sim::report::Report;
+use common_linux::LINUX;
+
+/// Both searches for a budget and given ones.
+const GUARDS: [&str; 2] = ["credit", "credit\"\npac.auto = true # \""];
+
+/// Closed loops that last for half a second, the first tenth of which does not count: each of `senders` always has so many answers of `volume` to give.
+fn loops(scheme: &str, senders: u32, outstanding: u32, volume: &str, rtt: &str) -> Report {
+    common::report(&format!(
+        r#"
+scheme = "{scheme}"
+senders = {senders}
+rounds = 1
+warm_up = "100ms"
+time_limit = "600ms"
+network.rtt = "{rtt}"
+tcp = {{ cc = "cubic", sack = true, dsack = true, timestamps = true, initial_window = 10, {LINUX} }}
+workload = {{ direction = "pull", volume = "{volume}", answers = 1000000, outstanding = {outstanding} }}
+"#
+    ))
+}
+
+/// Guarded over unguarded goodput, at least so much with both guards.
+fn assert_worth(least: f64, senders: u32, outstanding: u32, volume: &str, rtt: &str) {
+    let unguarded = loops("none", senders, outstanding, volume, rtt).goodput_mbps;
+    for guard in GUARDS {
+        let guarded = loops(guard, senders, outstanding, volume, rtt);
+        let worth = guarded.goodput_mbps / unguarded;
+        let point = format!("{senders} senders, {outstanding} x {volume}, {rtt}, {guard}");
+        assert!(worth >= least, "{point}: {:.0} Mb/s of {unguarded:.0}", guarded.goodput_mbps);
+        assert_eq!(guarded.rto_timeouts, 0, "{point}");
+    }
+}
+
+#[test]
+fn the_next_answer_is_asked_for_when_one_is_complete() {
+    // Unloaded, so many answers of one segment come in each round trip.
+    let mbps = |outstanding| loops("none", 1, outstanding, "1KB", "1ms").goodput_mbps;
+    let one = mbps(1);
+    assert!((7.5..8.1).contains(&one), "1000 octets in somewhat more than a millisecond: {one} Mb/s");
+    for outstanding in [2, 5] {
+        let several = mbps(outstanding) / f64::from(outstanding);
+        assert!((0.9..1.1).contains(&(several / one)), "{several} and {one} Mb/s");
+    }
+}
+
+#[test]
+fn a_round_lasts_until_all_answers_of_each_sender_have_come() {
+    for (connections, outstanding) in [("persistent", 1), ("persistent", 3), ("fresh", 1), ("fresh", 3)] {
+        let report = common::report(&format!(
+            r#"
+senders = 3
+rounds = 4
+workload = {{ direction = "pull", volume = "10KB", answers = 5, outstanding = {outstanding}, connections = "{connections}" }}
+"#
+        ));
+        assert!(report.complete);
+        let rounds = report.round_goodput_mbps / 8.0 * report.round_ms.mean * 1e3;
+        assert!((149_000.0..151_000.0).contains(&rounds), "{connections}, {outstanding}: {rounds} octets in a round");
+    }
+}
+
+#[test]
+fn a_connection_has_room_for_all_that_it_has_asked_for() {
+    assert_worth(0.97, 1, 2, "4KB", "120us");
+    assert_worth(0.97, 1, 4, "20KB", "1ms");
+    assert_worth(0.97, 1, 16, "4KB", "1ms");
+    assert_worth(0.97, 1, 2, "256KB", "5ms");
+}
+
+#[test]
+fn so_have_a_few() {
+    assert_worth(0.95, 2, 16, "4KB", "1ms");
+    assert_worth(0.97, 4, 4, "20KB", "5ms");
+    assert_worth(0.97, 8, 2, "4KB", "5ms");
+    assert_worth(0.97, 8, 16, "1KB", "1ms");
+}
+
+#[test]
+fn among_many_nothing_that_was_asked_for_is_lost() {
+    assert_worth(0.97, 64, 2, "4KB", "120us");
+    assert_worth(0.97, 64, 4, "20KB", "1ms");
+    assert_worth(0.97, 200, 2, "20KB", "120us");
+}
