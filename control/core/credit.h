@@ -23,6 +23,8 @@
  *   the share at once, each further grant takes a round trip; a new connection's gets what slow start sends, ACK by ACK.
  *   Side by side it waits for room for all that its sender will send at once, nearby if that nearly fits: with less, the rest would take
  *   another round trip.
+ * - Pipelining: what follows of earlier answers when a request leaves belongs to what is expected (flow.h, `follows`). The request lets it go on
+ *   and is granted as an ACK is.
  * - ACK thinning: a lowered window is spent in small pieces, and every piece costs both hosts, and whatever lies between, an ACK
  *   and a small burst. An ACK in the middle of a stream is left out, for the next one says all that it says.
  *
@@ -188,6 +190,8 @@ INLINE bool credit_has_no_more(WITH_CORE const struct flow *flow)
 
 	if (!any_flag(flow, ENDS))
 		return false;
+	if (answers_follow(CORE flow))
+		return false;
 	ends = only_at_ends ? any_flag(flow, FLOW_STOPPED) : had_no_more(flow) && messages_fit(CORE flow);
 	return is_complete(CORE flow, ends || get64(&flow->size) == response || message_is_whole(CORE flow));
 }
@@ -224,7 +228,7 @@ INLINE bool may_thin(const struct flow *flow, const struct outgoing *out, const 
 {
 	__u32 limit, window, run;
 
-	if (out->class != CLASS_ACK || view->pipe > 0 || out->ece || out->dsack || out->repeated || get32(&flow->held) > 0 ||
+	if (out->class != CLASS_ACK || out->data || view->pipe > 0 || out->ece || out->dsack || out->repeated || get32(&flow->held) > 0 ||
 	    counts_marks(flow))
 		return false;
 	if (any_flag(flow, FLOW_PUSHED | FLOW_RECOVERING | FLOW_PEER_DONE | FLOW_OVERTAKEN) ||
@@ -378,7 +382,7 @@ SUBPROGRAM __u32 grant(WITH_CORE const struct flow *flow, const struct outgoing 
 	midway = any_flag(flow, FLOW_PUSHES_MIDWAY) && (pipe > 0 || get64(&flow->size) < expected(CORE flow));
 	may_have_ended = any_flag(flow, FLOW_STOPPED) && out->ack == get32(&flow->received) && !midway;
 	side_by_side = pipe > 0 || concurrent(CORE_ALONE);
-	asks = out->class == CLASS_REQUEST || get64(&flow->size) == 0;
+	asks = out->class == CLASS_REQUEST || (get64(&flow->size) == 0 && follows(CORE flow) == 0);
 	among_many = asks && get64(&GATE->active) > TURNS && !side_by_side && !view->together;
 	if (out->class == CLASS_HANDSHAKE && !any_flag(flow, FLOW_HALF_OPEN) && !out->data && exceeds_turn(CORE flow, view))
 		return out->ack;
@@ -428,7 +432,9 @@ INLINE __u64 most_answered(WITH_CORE const struct flow *flow, const struct outgo
 	if (last > 0 && nothing_lost_of_late(CORE_ALONE)) {
 		if (answers_briefly(flow))
 			return brief_answer(flow);
-		if (out->class == CLASS_DATA)
+		if (follows(CORE flow) > 0)
+			most = min_u64(most, last + follows(CORE flow));
+		else if (out->class == CLASS_DATA)
 			most = min_u64(most, 2 * last);
 	}
 	return flow_wire(flow, most);
@@ -476,7 +482,7 @@ INLINE bool repairs_on(WITH_CORE const struct flow *flow, const struct outgoing 
 INLINE void credit_trigger(WITH_CORE const struct flow *flow, const struct outgoing *out, const struct view *view,
 			   struct trigger *trigger)
 {
-	bool moves = out->class == CLASS_DATA ? !can_go_on(flow, out->ack)
+	bool moves = out->class == CLASS_DATA ? !can_go_on(flow, out->ack) || follows(CORE flow) > 0
 		     : out->class == CLASS_URGENT ? repairs_on(CORE flow, out, view) : out->class != CLASS_STALE;
 	__u32 to = kept_edge(flow, out), all = edge_at(out, 1u << 30);
 	bool fits = all_fits(CORE flow, view) || (view->few && others_take(CORE_ALONE)), calm = fits || explores(CORE_ALONE);

@@ -57,6 +57,12 @@ INLINE bool comes_beside(WITH_CORE const struct flow *flow)
 	return others + brief_answer(flow) <= brief_room(CORE_ALONE);
 }
 
+/* Whether a request is no more than an ACK to the gate: its sender is to send other answers before, and nothing is held that it would overtake. */
+INLINE bool lets_answers_go_on(WITH_CORE const struct flow *flow)
+{
+	return governs(CORE flow) && answers_follow(CORE flow) && nothing_waits_but_a_copy(flow) && !answers_briefly(flow);
+}
+
 HOT enum class data_class(WITH_CORE struct flow *flow, const struct segment *segment, __u64 now)
 {
 	bool received_all, quiet, new, idle, brief, unanswered;
@@ -71,6 +77,12 @@ HOT enum class data_class(WITH_CORE struct flow *flow, const struct segment *seg
 	new = governs(CORE flow) && !any_flag(flow, FLOW_RECEIVED);
 	idle = received_all && (quiet || new || get32(&flow->owed) == 0 || any_flag(flow, FLOW_PUSHED));
 	lower_flags(flow, FLOW_PUSHED | FLOW_STOPPED);
+	/* It asks for the next answer while others are still to come: it lets them go on, as an ACK does. */
+	if (idle && !quiet && !unanswered && lets_answers_go_on(CORE flow)) {
+		note_answer(CORE flow);
+		raise_flags(flow, FLOW_ASKS);
+		return CLASS_ACK;
+	}
 	if (idle) {
 		void_debt(CORE flow);
 		deactivate(CORE flow);
@@ -89,12 +101,6 @@ HOT enum class data_class(WITH_CORE struct flow *flow, const struct segment *seg
 	if (!brief || !SETTINGS->charge_requests)
 		return CLASS_DATA;
 	return comes_beside(CORE flow) ? CLASS_DATA : CLASS_REQUEST;
-}
-
-/* Nothing of the flow's is held that a later segment could overtake. */
-INLINE bool only_a_copy_waits(const struct flow *flow)
-{
-	return get32(&flow->held) == 1 && any_flag(flow, FLOW_COPIED);
 }
 
 /* Our retransmission timer has fired: for what is held; or what the peer answered may be lost (was_unheard), after it was asked. */

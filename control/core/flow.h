@@ -181,14 +181,47 @@ INLINE void move_on(struct flow *flow, __u32 ack, __u32 edge)
 /* What takes more budgets is a stream, whose length tells nothing about the next response. */
 #define LONGEST_RESPONSE 4
 
-/* Payload of a response: of the flow's last one, or of whosever was last seen to be complete, unless others were much larger of late. What
- * the largest has lost with time is added again. */
+/* Nothing of the flow's is held that a later segment could overtake. */
+INLINE bool only_a_copy_waits(const struct flow *flow)
+{
+	return get32(&flow->held) == 1 && any_flag(flow, FLOW_COPIED);
+}
+
+/* Nothing else is. */
+INLINE bool nothing_waits_but_a_copy(const struct flow *flow)
+{
+	return get32(&flow->held) == 0 || only_a_copy_waits(flow);
+}
+
+/* What follows of earlier answers when a request has left, payload bytes, as far as exact credit knows; nothing while several are held, for what
+ * they ask is not on its way. */
+INLINE __u64 follows(WITH_CORE const struct flow *flow)
+{
+	return SETTINGS->credit && get32(&flow->held) <= 1 ? get32(&flow->own[PIPELINED]) : 0;
+}
+
+/* What may: half as much again, for the window may have been what kept it from being more. */
+INLINE __u64 may_follow(WITH_CORE const struct flow *flow)
+{
+	return follows(CORE flow) / 2 * 3;
+}
+
+/* Whether a sender that seems to have stopped is still to answer what was asked before. */
+INLINE bool answers_follow(WITH_CORE const struct flow *flow)
+{
+	__u64 more = follows(CORE flow);
+
+	return more > 0 && get64(&flow->size) < get32(&flow->last_response) + more && !any_flag(flow, FLOW_PEER_DONE);
+}
+
+/* Payload of a response: of the flow's last one, with what still follows of earlier ones, or of whosever was last seen to be complete, unless
+ * others were much larger of late. What the largest has lost with time is added again. */
 INLINE __u64 expected(WITH_CORE const struct flow *flow)
 {
 	__u64 last = get32(&flow->last_response), usual = get64(&GATE->usual_response), largest = get64(&GATE->largest_response);
 
 	if (last > 0)
-		return last;
+		return last + may_follow(CORE flow);
 	if (usual >= largest / 4 * 3 || largest > LONGEST_RESPONSE * get64(&GATE->threshold))
 		return usual;
 	return largest + largest / 32;

@@ -37,13 +37,13 @@ SUBPROGRAM int open_flow(WITH_CORE struct flow *flow, __u64 now)
 	set64(&flow->handshake_start, 0);
 	set64(&flow->ts_start, 0);
 	set64(&flow->interval_start, 0);
-	set32(&flow->last_bandwidth, 0);
 	set64(&flow->size, 0);
 	set_frame(flow, USUAL_MSS, USUAL_HEADER);
 	set32(&flow->window, SETTINGS->initial_window * USUAL_MSS);
 	set32(&flow->last_response, 0);
-	set32(&flow->interval_bytes, 0);
-	set32(&flow->slow_intervals, 0);
+	set32(&flow->own[0], 0);
+	set32(&flow->own[1], 0);
+	set32(&flow->own[2], 0);
 	set32(&flow->rtt, 0);
 	set32(&flow->least_rtt, 0);
 	set32(&flow->next_rtt, 0);
@@ -476,7 +476,7 @@ HOT void receive(WITH_CORE struct flow *flow, const struct segment *segment, __u
 		add64(&GATE->interval_marked, segment->frames);
 	roll_flow(CORE flow, now);
 	if (!SETTINGS->credit)
-		add32(&flow->interval_bytes, segment->payload);
+		add32(&flow->own[INTERVAL_BYTES], segment->payload);
 
 	if (!any_flag(flow, FLOW_RECEIVED) || seq_distance(end, get32(&flow->received)) > 0) {
 		if (any_flag(flow, FLOW_PUSHED)) {
@@ -605,6 +605,41 @@ SUBPROGRAM int note_heard(WITH_CORE const struct flow *flow, const struct segmen
 	return 0;
 }
 
+/* So many segments keep a sender going over a long path on which others are, too: what one of a few has at least for its part. */
+#define FULL_PART (4 * QUANTUM)
+
+/* Whether flows may have so much more than one answer outstanding each: they send side by side, or all of it fits path and port. Else they take
+ * turns, and what one has for its next answers the others lack: many that begin together then overflowed the port. */
+INLINE bool may_pipeline(WITH_CORE const struct flow *flow, __u64 more)
+{
+	__u64 flows = get64(&GATE->peak_active), threshold = get64(&GATE->threshold), all = threshold + pipe_of(CORE flow);
+
+	return flows * QUANTUM <= threshold || flows * FULL_PART <= all || flows * flow_wire(flow, get32(&flow->last_response) + more) <= all;
+}
+
+/* What has arrived between a request and the first that the peer sent when it knew of it is of earlier answers. */
+SUBPROGRAM int note_pipelined(WITH_CORE struct flow *flow)
+{
+	__u32 came, known, most;
+
+	if (!flow)
+		return 0;
+	set32(&flow->own[ASKED_TO], 0);
+	came = any_flag(flow, FLOW_RECEIVED) ? ahead_of(get32(&flow->received), get32(&flow->own[ASKED_AT])) : 0;
+	known = get32(&flow->own[PIPELINED]);
+	most = max_u32(came, known - div_ceil(known, 4));
+	set32(&flow->own[PIPELINED], most > 0 && may_pipeline(CORE flow, most) ? most : 0);
+	return 0;
+}
+
+/* Whether the peer knows of the request that is waited for. */
+INLINE bool was_asked(WITH_CORE const struct flow *flow, const struct segment *segment)
+{
+	__u32 asked_to = SETTINGS->credit ? get32(&flow->own[ASKED_TO]) : 0;
+
+	return asked_to != 0 && segment->flags & ACK && seq_distance(segment->ack, asked_to) >= 0;
+}
+
 /* Which segment of ours a timer would repeat. */
 INLINE void note_timed(struct flow *flow, const struct segment *segment)
 {
@@ -662,6 +697,8 @@ HOT bool account_ingress(WITH_CORE struct flow *flow, const struct segment *segm
 	if (any_flag(flow, FLOW_REPEATS))
 		note_heard(CORE flow, segment, now);
 	note_timed(flow, segment);
+	if (was_asked(CORE flow, segment))
+		note_pipelined(CORE flow);
 	if (segment->flags & RST) {
 		close_handshake(CORE flow);
 		raise_flags(flow, FLOW_CLOSING | FLOW_PEER_DONE);

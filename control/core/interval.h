@@ -256,25 +256,25 @@ INLINE void roll_flow(WITH_CORE struct flow *flow, __u64 now)
 	/* Phases are PAC's alone. */
 	if (SETTINGS->credit)
 		return;
-	bytes = take32(&flow->interval_bytes);
+	bytes = take32(&flow->own[INTERVAL_BYTES]);
 	waited = any_flag(flow, FLOW_WAITED);
 	lower_flags(flow, FLOW_WAITED);
 	if (start == 0 || waited) {
-		set32(&flow->last_bandwidth, 0);
-		set32(&flow->slow_intervals, 0);
+		set32(&flow->own[LAST_BANDWIDTH], 0);
+		set32(&flow->own[SLOW_INTERVALS], 0);
 		return;
 	}
 	now_bandwidth = bandwidth(bytes, elapsed);
-	before = get32(&flow->last_bandwidth);
-	set32(&flow->last_bandwidth, min_u64(now_bandwidth, ~0u));
+	before = get32(&flow->own[LAST_BANDWIDTH]);
+	set32(&flow->own[LAST_BANDWIDTH], min_u64(now_bandwidth, ~0u));
 	if (now_bandwidth * 1000 <= before * SETTINGS->lambda_permille) {
-		__u32 slow = get32(&flow->slow_intervals) + 1;
+		__u32 slow = get32(&flow->own[SLOW_INTERVALS]) + 1;
 
-		set32(&flow->slow_intervals, slow);
+		set32(&flow->own[SLOW_INTERVALS], slow);
 		if (slow >= 2)
 			raise_flags(flow, FLOW_AVOIDANCE);
 	} else {
-		set32(&flow->slow_intervals, 0);
+		set32(&flow->own[SLOW_INTERVALS], 0);
 	}
 }
 

@@ -119,6 +119,11 @@ bool ackgate_void_if_silent(STATE, struct flow *flow, __u64 now)
 	return void_if_silent(CORE flow, now);
 }
 
+void ackgate_note_overtaken(STATE, struct flow *flow)
+{
+	note_overtaken(CORE flow);
+}
+
 __u64 ackgate_silent_at(STATE, const struct flow *flow)
 {
 	return silent_at(CORE flow);

@@ -184,6 +184,13 @@ INLINE bool pac_beyond_timers(WITH_CORE const struct flow *flow, const struct vi
 	return windows_meet_timers(CORE flow, get32(&flow->window)) && !(bounded(CORE flow) && all_abreast(CORE flow, view));
 }
 
+/* A stale ACK shows that the sender's timer has fired: it is in slow start again (section III-D). */
+INLINE void pac_note_timeout(struct flow *flow)
+{
+	lower_flags(flow, FLOW_AVOIDANCE);
+	set32(&flow->own[SLOW_INTERVALS], 0);
+}
+
 /* What the model learns when a flow has been silent for so long that its debt expires. */
 INLINE void pac_note_silence(WITH_CORE struct flow *flow)
 {

@@ -93,7 +93,7 @@ ROLLED
 INLINE __u64 likely_burst(WITH_CORE const struct flow *flow, const struct outgoing *out, const struct trigger *trigger,
 			  const struct view *view)
 {
-	__u64 response = get32(&flow->last_response), wire = trigger->wire;
+	__u64 response = get32(&flow->last_response), wire = trigger->wire, came;
 
 	if (view->pipe == 0)
 		return max_u64(wire, on_link(flow, wire));
@@ -104,7 +104,9 @@ INLINE __u64 likely_burst(WITH_CORE const struct flow *flow, const struct outgoi
 	} else if (out->class != CLASS_REQUEST) {
 		wire = not_paced_before(flow, wire);
 	} else if (response > 0 && SETTINGS->credit) {
-		wire = max_u64(wire, flow_wire(flow, advertised(flow, out, trigger)));
+		/* What has come since its ACK number was written is not set in motion any more. */
+		came = any_flag(flow, FLOW_RECEIVED) ? ahead_of(get32(&flow->received), out->ack) : 0;
+		wire = max_u64(wire, flow_wire(flow, saturating_sub(advertised(flow, out, trigger), came)));
 		if (view->together || leaves_jumbo_frames_empty(CORE flow))
 			return min_u64(on_link(flow, wire), response_on_link(flow, largest_expected(CORE flow)));
 		wire = min_u64(wire, flow_wire(flow, max_u64(response, 2ull * get32(&flow->window))));

@@ -50,7 +50,24 @@ HOT void trigger_of(WITH_CORE const struct flow *flow, const struct outgoing *ou
 	}
 }
 
+/* What was held of the flow has been overtaken by its sender's timer. */
+INLINE void note_overtaken(WITH_CORE struct flow *flow)
+{
+	lower_flags(flow, FLOW_OVERTAKEN);
+	if (!SETTINGS->credit)
+		pac_note_timeout(flow);
+}
+
 /* A segment leaves: what it triggers is owed from now on (Eq. 4), and the sender may go on to its edge. */
+/* What asks leaves: until the peer has it, what comes is of earlier answers. */
+INLINE void note_asked(struct flow *flow)
+{
+	if (get32(&flow->own[ASKED_TO]) == 0 && !any_flag(flow, FLOW_REPEATS) && nothing_waits_but_a_copy(flow)) {
+		set32(&flow->own[ASKED_AT], get32(&flow->received));
+		set32(&flow->own[ASKED_TO], get32(&flow->sent));
+	}
+}
+
 SUBPROGRAM int charge(WITH_CORE struct flow *flow, const struct outgoing *out, const struct trigger *trigger,
 		      const struct view *view, __u64 now)
 {
@@ -88,6 +105,8 @@ SUBPROGRAM int charge(WITH_CORE struct flow *flow, const struct outgoing *out, c
 		reduce(flow, get32(&flow->received) + get32(&flow->owed));
 	else
 		end_reduction(flow);
+	if (SETTINGS->credit && out->data && !out->copy)
+		note_asked(flow);
 	if (out->class == CLASS_HANDSHAKE && any_flag(flow, FLOW_HALF_OPEN))
 		time_handshake(CORE flow, now);
 	return 0;

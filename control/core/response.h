@@ -37,7 +37,8 @@ INLINE __u64 message_length(const struct flow *flow, __u64 largest)
 	return get32(&flow->several) && length > largest / 8 * 9 ? 0 : length;
 }
 
-INLINE void end_response(WITH_CORE struct flow *flow)
+/* An answer is complete, as far as that shows. */
+INLINE void note_answer(WITH_CORE struct flow *flow)
 {
 	__u64 size = take64(&flow->size), part = size;
 
@@ -50,10 +51,16 @@ INLINE void end_response(WITH_CORE struct flow *flow)
 			set64(&GATE->largest_response, part);
 		set32(&flow->last_response, size > ~0u ? ~0u : size);
 	}
+}
+
+INLINE void end_response(WITH_CORE struct flow *flow)
+{
+	note_answer(CORE flow);
 	set32(&flow->run, 0);
 	set32(&flow->streamed, 0);
 	set64(&flow->interval_start, 0);
-	set32(&flow->last_bandwidth, 0);
+	if (!SETTINGS->credit)
+		set32(&flow->own[LAST_BANDWIDTH], 0);
 }
 
 /* What responses take to begin. Under exact credit it is known from the slower ones: it rises with each that takes longer, as smoothed round-trip

@@ -385,6 +385,19 @@ struct gate {
 /* In hole_since: what was lost says nothing about the budget, for much more than that was in flight. */
 #define KEPT_WINDOWS 1ull
 
+/* In own, under PAC: throughput of the interval before, in bytes per 2^20 ns; 0 when there was none. */
+#define LAST_BANDWIDTH 0
+/* Payload received in the flow's own interval. */
+#define INTERVAL_BYTES 1
+/* Consecutive intervals in which throughput fell to λ of the one before. */
+#define SLOW_INTERVALS 2
+/* Under exact credit: sequence number after a request that has left and that the peer has not acknowledged yet; 0 when none is waited for. */
+#define ASKED_TO 0
+/* What had been received when it left. */
+#define ASKED_AT 1
+/* Payload of earlier answers that comes when a request has left (pipelining), as far as it has of late. */
+#define PIPELINED 2
+
 /* State of one connection; what nearly every segment needs comes first. */
 struct flow {
 	/* Last packet in either direction. */
@@ -433,10 +446,6 @@ struct flow {
 	__u32 peer_tsval;
 	/* TSval whose echo is awaited. */
 	__u32 ts_value;
-	/* What had been received when it was first used. */
-	__u32 ts_received;
-	/* What all flows had brought by then, wire bytes: the low 32 bits. */
-	__u32 ts_bytes;
 	/* Payload that came at most in a round trip of the present response, beyond what responses bring. */
 	__u32 streamed;
 	/* Of that which was owed when the flow's books were last looked through (due_since), what is not paid yet, wire bytes. */
@@ -466,10 +475,10 @@ struct flow {
 	__u32 others;
 	/* Start of the flow's own interval (RTT_i). */
 	__u64 interval_start;
+	/* What the flow's law alone goes by: PAC its phase (LAST_BANDWIDTH and what follows it), exact credit its pipelining (ASKED_TO). */
+	__u32 own[3];
 	/* Payload of the last complete response; 0 when none is known. */
 	__u32 last_response;
-	/* Smoothed delay that holding adds. */
-	__u32 added_delay;
 	/* Payload of the sender's last segment that could have been larger; 0 where the last one could not. */
 	__u32 lesser;
 	/* What our TCP's retransmission timer would repeat: what the peer has acknowledged last. Before that where it has received something
@@ -477,14 +486,14 @@ struct flow {
 	__u32 timed;
 	/* When the SYN or SYN-ACK left whose answer gives the handshake's RTT; 0 when none is awaited. */
 	__u64 handshake_start;
-	/* Throughput of the interval before, in bytes per 2^20 ns; 0 when there was none. */
-	__u32 last_bandwidth;
+	/* What had been received when ts_value was first used. */
+	__u32 ts_received;
+	/* What all flows had brought by then, wire bytes: the low 32 bits. */
+	__u32 ts_bytes;
+	/* Smoothed delay that holding adds. */
+	__u32 added_delay;
 	/* The least round trip of those in a row that were longer than the path is taken to be, ns. */
 	__u32 longer;
-	/* Payload received in the flow's own interval. */
-	__u32 interval_bytes;
-	/* Consecutive intervals in which throughput fell to λ of the one before. */
-	__u32 slow_intervals;
 	/* Since when one is: the low 32 bits of ns / 1024. */
 	__u32 held_since;
 	/* Counts the connections that used this entry. */

@@ -73,6 +73,7 @@ unsafe extern "C" {
     safe fn ackgate_told_less(settings: &Settings, gate: &Gate, flow: &Flow, out: &mut raw::Outgoing) -> bool;
     safe fn ackgate_leave_to_tcp(settings: &Settings, gate: &Gate, flow: &Flow, out: &raw::Outgoing);
     safe fn ackgate_void(settings: &Settings, gate: &Gate, flow: &Flow);
+    safe fn ackgate_note_overtaken(settings: &Settings, gate: &Gate, flow: &Flow);
     safe fn ackgate_void_if_silent(settings: &Settings, gate: &Gate, flow: &Flow, now: u64) -> bool;
     safe fn ackgate_longest_request_hold(settings: &Settings, gate: &Gate) -> u64;
     safe fn ackgate_longest_ack_hold(settings: &Settings, gate: &Gate) -> u64;
@@ -436,6 +437,11 @@ pub fn leave_to_tcp(rules: &Rules, gate: &Gate, flow: &Flow, word: &Word) {
 /// Returns a flow's debt to the budget.
 pub fn void(rules: &Rules, gate: &Gate, flow: &Flow) {
     ackgate_void(&rules.settings, gate, flow);
+}
+
+/// What was held of the flow has been overtaken by its sender's timer (PAC §III-D).
+pub fn note_overtaken(rules: &Rules, gate: &Gate, flow: &Flow) {
+    ackgate_note_overtaken(&rules.settings, gate, flow);
 }
 
 /// Expires what a silent flow owes; says whether it did.

@@ -138,7 +138,7 @@ impl Scheduler {
         self.limits = Age::ALL.map(|age| age.limit(rules, state.gate()));
         match out.class {
             Class::Stale => {
-                self.drop_stale(state.gate(), flow, id);
+                self.drop_stale(rules, state.gate(), flow, id);
                 unhold(state.gate(), flow);
                 self.discard(packet);
             }

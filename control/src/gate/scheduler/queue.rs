@@ -213,9 +213,8 @@ impl Scheduler {
 
     /// PAC §III-D: the flow's out-of-order ACKs are dropped, the others move to the highest priority, and the flow is
     /// in slow start again, as its sender is after the timeout that brought the stale ACK about.
-    pub(super) fn drop_stale(&mut self, gate: &Gate, flow: &Flow, id: FlowId) {
-        flow.flags.lower(flag::OVERTAKEN | flag::AVOIDANCE);
-        flow.slow_intervals.set(0);
+    pub(super) fn drop_stale(&mut self, rules: &Rules, gate: &Gate, flow: &Flow, id: FlowId) {
+        decision::note_overtaken(rules, gate, flow);
         let Some(queue) = self.flows.get(id.0 as usize).copied() else { return };
         let mut kept: Vec<u32> = Vec::new();
         let mut slot = queue.head;

@@ -228,6 +228,7 @@ mod losses;
 mod messages;
 mod others;
 mod paths;
+mod pipelining;
 mod properties;
 mod quiet;
 mod standby;
