@@ -1,4 +1,4 @@
-//! Requests and responses in a closed loop on every connection: the next request follows the response.
+//! Requests and responses in a closed loop on every connection: the next request follows a response.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -16,6 +16,8 @@ use super::streams::Pair;
 /// What is exchanged.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape {
+    /// How many are asked for ahead of their responses (pipelining, queue depth).
+    pub(crate) outstanding: usize,
     /// Octets of a request.
     pub(crate) request: usize,
     /// Octets of a response.
@@ -72,6 +74,9 @@ impl Drop for Exchanges {
 
 fn ask(mut stream: &TcpStream, shape: Shape, received: &AtomicU64) -> io::Result<()> {
     let (request, mut response) = (vec![0x51; shape.request], vec![0; shape.response]);
+    for _ in 1..shape.outstanding {
+        stream.write_all(&request)?;
+    }
     loop {
         stream.write_all(&request)?;
         let mut left = shape.response;

@@ -15,7 +15,8 @@ use crate::testbed::Testbed;
 const LONG: usize = 2;
 /// Connections that ask again as soon as they have their answer, and what they ask for.
 const ASKING: usize = 16;
-const ANSWERS: Shape = Shape { request: 100, response: 30_000, think: Duration::from_millis(2), at_random: false };
+const ANSWERS: Shape =
+    Shape { outstanding: 1, request: 100, response: 30_000, think: Duration::from_millis(2), at_random: false };
 /// Clients that open a connection for each request of 1 KB.
 const CHURN: Churn = Churn::of(32);
 /// How long the connections of rounds are kept; then the next rounds begin on others.
