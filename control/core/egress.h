@@ -211,7 +211,7 @@ INLINE bool scheduler_is_called(CORE_ONLY)
 INLINE bool may_pass(WITH_CORE const struct flow *flow, const struct segment *segment, const struct outgoing *out,
 		     const struct view *view, const struct trigger *trigger, __u64 now)
 {
-	bool order_kept = get32(&flow->held) == 0 || only_a_copy_waits(flow), first;
+	bool order_kept = nothing_waits_but_a_copy(flow), first;
 	__u64 held, wire = trigger->wire;
 	__u32 class = out->class;
 

@@ -181,13 +181,13 @@ INLINE void move_on(struct flow *flow, __u32 ack, __u32 edge)
 /* What takes more budgets is a stream, whose length tells nothing about the next response. */
 #define LONGEST_RESPONSE 4
 
-/* Nothing of the flow's is held that a later segment could overtake. */
+/* A bare copy is held of the flow's, and nothing else. */
 INLINE bool only_a_copy_waits(const struct flow *flow)
 {
 	return get32(&flow->held) == 1 && any_flag(flow, FLOW_COPIED);
 }
 
-/* Nothing else is. */
+/* Nothing of the flow's is held that a later segment could overtake. */
 INLINE bool nothing_waits_but_a_copy(const struct flow *flow)
 {
 	return get32(&flow->held) == 0 || only_a_copy_waits(flow);

@@ -58,7 +58,6 @@ INLINE void note_overtaken(WITH_CORE struct flow *flow)
 		pac_note_timeout(flow);
 }
 
-/* A segment leaves: what it triggers is owed from now on (Eq. 4), and the sender may go on to its edge. */
 /* What asks leaves: until the peer has it, what comes is of earlier answers. */
 INLINE void note_asked(struct flow *flow)
 {
@@ -68,6 +67,7 @@ INLINE void note_asked(struct flow *flow)
 	}
 }
 
+/* A segment leaves: what it triggers is owed from now on (Eq. 4), and the sender may go on to its edge. */
 SUBPROGRAM int charge(WITH_CORE struct flow *flow, const struct outgoing *out, const struct trigger *trigger,
 		      const struct view *view, __u64 now)
 {
