@@ -136,7 +136,11 @@ fn senseless_scenarios_are_refused_with_a_reason() {
         ),
         (
             "workload.answers = 2",
-            "x.toml:1: key `workload.answers`: senders that push are not asked: one volume in a round, or `direction = \"pull\"`",
+            "x.toml:1: key `workload.answers`: senders that push are not asked: 1 or none, or `direction = \"pull\"`",
+        ),
+        (
+            "workload.outstanding = 2",
+            "x.toml:1: key `workload.outstanding`: senders that push are not asked: 1 or none, or `direction = \"pull\"`",
         ),
         (
             "workload = { direction = \"pull\", answers = 1000000, volume = \"1MB\" }",

@@ -443,11 +443,11 @@ fn workload(key: &str, workload: &Workload, senders: u32, scenario: &Scenario) -
             limit("volume", u128::from(rounds.volume) * each * answers)?;
             whole(&at("request"), rounds.request)?;
             whole(&at("outstanding"), rounds.outstanding)?;
-            if rounds.direction == super::Direction::Push && rounds.answers > 1 {
-                return refuse(
-                    at("answers"),
-                    "senders that push are not asked: one volume in a round, or `direction = \"pull\"`",
-                );
+            let several = [("answers", rounds.answers), ("outstanding", rounds.outstanding)];
+            let asked_for = several.into_iter().find(|&(_, number)| number > 1);
+            if let (super::Direction::Push, Some((part, _))) = (rounds.direction, asked_for) {
+                let problem = "senders that push are not asked: 1 or none, or `direction = \"pull\"`";
+                return refuse(at(part), problem);
             }
             span(&at("start_jitter"), rounds.start_jitter)?;
             span(&at("pause"), rounds.pause)
