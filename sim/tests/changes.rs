@@ -43,6 +43,24 @@ fn a_path_that_changes_its_length_is_as_long_as_it_is() {
 }
 
 #[test]
+fn a_port_that_changes_what_it_holds_holds_that() {
+    // Slow starts into so much.
+    let drops = |buffer: &str, change: &str| {
+        pulled(
+            "none",
+            4,
+            "1MB",
+            2,
+            &format!("switch.buffer = \"{buffer}\"\nchange = [{{ at = \"0\", buffer = \"{change}\" }}]"),
+        )
+        .drops
+    };
+    let (small, large) = (drops("20KB", "20KB"), drops("unlimited", "unlimited"));
+    assert!(small > 0 && large == 0, "{small} {large}");
+    assert_eq!((drops("unlimited", "20KB"), drops("20KB", "unlimited")), (small, large));
+}
+
+#[test]
 fn packets_overtake_others_as_often_as_they_are_told_to() {
     // A sender that takes three duplicates for a loss repeats nothing where one other overtakes, and much where ten do.
     let repeats = |network: &str| {

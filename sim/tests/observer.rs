@@ -211,20 +211,39 @@ impl Observer for Sharing {
     }
 }
 
+/// The most that one of two busy ports held, and both together.
+fn shared(buffer: Capacity, pool: Option<u64>, alpha: Option<f64>) -> (u64, u64) {
+    let mut scenario = Scenario { senders: 32, rounds: 2, ..Scenario::default() };
+    scenario.network.topology = Topology::Dumbbell(Dumbbell { receivers: Some(2) });
+    scenario.network.core_rate = Some(Rate(100_000_000_000));
+    (scenario.switch.buffer, scenario.switch.pool, scenario.switch.alpha) = (buffer, pool, alpha);
+    let mut sharing = Sharing::default();
+    ackgate_sim::run(&scenario, &mut sharing).expect("a valid scenario has a result");
+    (sharing.most_of_one, sharing.most_together)
+}
+
+/// Whether a bound was reached, to the frame.
+fn full(most: u64, bound: u64) -> bool {
+    most <= bound && most > bound - 1_518
+}
+
+#[test]
+fn dynamic_thresholds_leave_each_port_a_multiple_of_what_is_free() {
+    // Of 120 KB each of two busy ports has alpha / (1 + 2 alpha), and a port alone, as long as the other's queue has not grown, alpha / (1 + alpha).
+    for (alpha, each, alone) in [(0.5, 30_000, 40_000), (1.0, 40_000, 60_000), (2.0, 48_000, 80_000)] {
+        let (one, together) = shared(Capacity::Unlimited, Some(120_000), Some(alpha));
+        assert!(full(one, alone) || (each - 1_518..alone).contains(&one), "alpha {alpha}: {one}");
+        assert!((2 * (each - 1_518)..=each + alone).contains(&together), "alpha {alpha}: {together}");
+    }
+    // A bound of the port's own holds as well.
+    let (one, _) = shared(Capacity::Bytes(20_000), Some(120_000), Some(1.0));
+    assert!(full(one, 20_000), "{one}");
+}
+
 #[test]
 fn ports_share_a_pool_below_bounds_of_their_own() {
-    let shared = |pool: Option<u64>| {
-        let mut scenario = Scenario { senders: 32, rounds: 2, ..Scenario::default() };
-        scenario.network.topology = Topology::Dumbbell(Dumbbell { receivers: Some(2) });
-        scenario.network.core_rate = Some(Rate(100_000_000_000));
-        scenario.switch.buffer = Capacity::Bytes(60_000);
-        scenario.switch.pool = pool;
-        let mut sharing = Sharing::default();
-        ackgate_sim::run(&scenario, &mut sharing).expect("a valid scenario has a result");
-        (sharing.most_of_one, sharing.most_together)
-    };
+    let shared = |pool: Option<u64>| shared(Capacity::Bytes(60_000), pool, None);
     let frame = 1_518;
-    let full = |most: u64, bound: u64| most <= bound && most > bound - frame;
     let (one, together) = shared(None);
     assert!(full(one, 60_000) && together > 120_000 - 2 * frame, "{one} {together}");
     // Room for one port and half of another.

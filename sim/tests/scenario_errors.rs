@@ -126,6 +126,19 @@ fn senseless_scenarios_are_refused_with_a_reason() {
         ("switch.buffer = \"1KB\"", "x.toml:1: key `switch.buffer`: 1000 bytes cannot hold a full frame of 1518 bytes"),
         ("network.rate = 0", "x.toml:1: key `network.rate`: a rate of 0 never sends anything"),
         (
+            "switch.alpha = 1.0",
+            "x.toml:1: key `switch.alpha`: dynamic thresholds are of a memory that ports share: give switch.pool",
+        ),
+        ("switch.pool = \"1MB\"\nswitch.alpha = 0.0", "x.toml:2: key `switch.alpha`: 0 is not above 0 and at most 64"),
+        (
+            "[[change]]\nat = \"1s\"",
+            "x.toml:1: key `change.0`: nothing changes: give rate, rtt, buffer or several of them",
+        ),
+        (
+            "[[change]]\nbuffer = \"1KB\"",
+            "x.toml:2: key `change.0.buffer`: 1000 bytes cannot hold a full frame of 1518 bytes",
+        ),
+        (
             cyclic,
             "x.toml:9: key `network.topology.switches.1.uplink`: the topology is cyclic: uplinks from `b` never reach a root",
         ),

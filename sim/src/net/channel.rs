@@ -167,6 +167,11 @@ impl Channel {
         self.byte_time = byte_time(rate);
     }
 
+    /// From now on the queue holds so much. What is beyond it already is sent all the same.
+    pub fn set_capacity(&mut self, capacity: Capacity) {
+        self.queue.capacity = capacity;
+    }
+
     /// From now on frames take as long as on a wire that is longer or shorter, `numerator` to `denominator`.
     pub fn scale_delay(&mut self, numerator: Span, denominator: Span) {
         let scaled = u128::from(self.delay.0) * u128::from(numerator.0) / u128::from(denominator.0.max(1));
@@ -258,7 +263,7 @@ impl Channel {
         self.offer_as::<true>(now, packet, u64::MAX, random)
     }
 
-    /// A frame arrives at the queue. `pool_left` is what a shared memory still has.
+    /// A frame arrives at the queue. `pool_left` is what a shared memory still has for this queue.
     ///
     /// # Errors
     /// Why it is dropped.

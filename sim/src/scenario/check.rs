@@ -165,8 +165,11 @@ fn check_change(key: &str, change: &Change, scenario: &Scenario) -> Checked {
     if change.rtt.is_some() && scenario.network.rtt == Span::ZERO {
         return refuse(at("rtt"), "network.rtt is 0, so no link has a delay that could change");
     }
-    if change.rate.is_none() && change.rtt.is_none() {
-        return refuse(key, "nothing changes: give rate, rtt or both");
+    if let Some(buffer) = change.buffer {
+        capacity(&at("buffer"), buffer, full_frame(scenario))?;
+    }
+    if change.rate.is_none() && change.rtt.is_none() && change.buffer.is_none() {
+        return refuse(key, "nothing changes: give rate, rtt, buffer or several of them");
     }
     Ok(())
 }
@@ -298,6 +301,12 @@ fn switch(switch: &Switch, scenario: &Scenario) -> Checked {
         capacity("switch.pool", Capacity::Bytes(pool), frame)?;
         if switch.pause {
             return refuse("switch.pause", "ports that share a pool cannot pause: leave switch.pool out");
+        }
+    }
+    if let Some(alpha) = switch.alpha {
+        number("switch.alpha", alpha)?;
+        if switch.pool.is_none() {
+            return refuse("switch.alpha", "dynamic thresholds are of a memory that ports share: give switch.pool");
         }
     }
     number("switch.loss", switch.loss)?;

@@ -15,6 +15,8 @@ pub struct Switch {
     /// Memory that all ports of a switch share; a port is bounded by `buffer` and by what is left of this.
     #[serde(deserialize_with = "human::some_bytes")]
     pub pool: Option<u64>,
+    /// Dynamic thresholds (Choudhury and Hahne 1998): a port holds at most so many times what is left of the pool.
+    pub alpha: Option<f64>,
     /// Whether the frame on the wire still fills the buffer. Real switches and ns-2 free a frame as it starts or ends
     /// its transmission; ns-3's device takes it out of its queue first.
     pub count_transmitting: bool,
@@ -32,6 +34,7 @@ impl Default for Switch {
         Self {
             buffer: Capacity::Bytes(96_000),
             pool: None,
+            alpha: None,
             count_transmitting: false,
             pause: false,
             loss: 0.0,

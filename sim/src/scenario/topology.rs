@@ -3,7 +3,7 @@
 use ackgate_control::units::{Rate, Span};
 use serde::Deserialize;
 
-use super::human;
+use super::{Capacity, human};
 
 /// Links: shape, rates, delays, framing.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -65,6 +65,8 @@ pub struct Change {
     /// Base round-trip time from then on; paths with one of their own change by the same factor.
     #[serde(deserialize_with = "human::some_span")]
     pub rtt: Option<Span>,
+    /// What one port of a switch holds from then on. Frames that are beyond it already are sent all the same.
+    pub buffer: Option<Capacity>,
 }
 
 /// How switches are joined and where the hosts are.

@@ -90,6 +90,8 @@ pub(crate) struct World<'a, O> {
     slab: Slab,
     channels: Vec<Channel>,
     pools: Vec<Pool>,
+    /// Channels out of switches, where their capacity may change.
+    ports: Vec<u32>,
     paths: Vec<Hop>,
     routes: Vec<Route>,
     pub(crate) connections: Vec<Connection>,
@@ -180,7 +182,8 @@ impl<'a, O: Observer> World<'a, O> {
     ) -> Result<Self, Error> {
         let plan = Plan::new(scenario);
         let stream = |purpose| Random::new(scenario.seed, purpose);
-        let mut pools: Vec<Pool> = plan.pools.iter().map(|&bytes| Pool { bytes, ports: Vec::new() }).collect();
+        let pool = |&bytes| Pool { bytes, alpha: scenario.switch.alpha, ports: Vec::new() };
+        let mut pools: Vec<Pool> = plan.pools.iter().map(pool).collect();
         for (port, channel) in (0u32..).zip(&plan.channels) {
             if let Some(pool) = channel.pool() {
                 pools[pool as usize].ports.push(port);
@@ -196,6 +199,7 @@ impl<'a, O: Observer> World<'a, O> {
             slab: Slab::new(),
             watch: Watch::new(observer, &plan.interfaces),
             pools,
+            ports: transit::ports(&plan.interfaces),
             paths: plan.paths,
             connections: Vec::with_capacity(plan.routes.len()),
             endpoints: Vec::with_capacity(2 * plan.routes.len()),
@@ -252,7 +256,7 @@ impl<'a, O: Observer> World<'a, O> {
 
     /// The network becomes what the scenario says.
     fn change(&mut self, nth: u32) {
-        let Change { rate, rtt, .. } = self.changes[nth as usize];
+        let Change { rate, rtt, buffer, .. } = self.changes[nth as usize];
         if let Some(rate) = rate {
             // Host h has channels 2h and 2h + 1; receivers come first.
             self.channels[..2 * self.receivers as usize].iter_mut().for_each(|channel| channel.set_rate(rate));
@@ -260,6 +264,11 @@ impl<'a, O: Observer> World<'a, O> {
         if let Some(rtt) = rtt {
             self.channels.iter_mut().for_each(|channel| channel.scale_delay(rtt, self.rtt));
             self.rtt = rtt;
+        }
+        if let Some(buffer) = buffer {
+            for port in &self.ports {
+                self.channels[*port as usize].set_capacity(buffer);
+            }
         }
     }
 

@@ -17,6 +17,8 @@ use super::host::{ENDPOINT_LINES, known};
 /// Memory that the ports of one switch share.
 pub(super) struct Pool {
     pub(super) bytes: u64,
+    /// A port holds at most so many times what is left.
+    pub(super) alpha: Option<f64>,
     pub(super) ports: Vec<u32>,
 }
 
@@ -159,7 +161,7 @@ impl<O: Observer> World<'_, O> {
         }
         let pool_left = match self.channels[index as usize].pool() {
             None => u64::MAX,
-            Some(pool) => left(&self.pools[pool as usize], &mut self.channels, at),
+            Some(pool) => left(&self.pools[pool as usize], &mut self.channels, index, at),
         };
         self.channels[index as usize].offer(at, packet, pool_left, &mut self.random.queue)
     }
@@ -213,8 +215,16 @@ pub(super) fn counters(scenario: &Scenario, interfaces: &[Interface]) -> Vec<Opt
     if scenario.scheme != Scheme::M21 {
         return Vec::new();
     }
-    let port = |interface: &Interface| interface.kind == InterfaceKind::Port;
-    interfaces.iter().map(|it| port(it).then(|| FlowCounter::new(settings::m21_counter(scenario)))).collect()
+    interfaces.iter().map(|it| is_port(it).then(|| FlowCounter::new(settings::m21_counter(scenario)))).collect()
+}
+
+/// Ports of switches.
+pub(super) fn ports(interfaces: &[Interface]) -> Vec<u32> {
+    (0..).zip(interfaces).filter(|(_, interface)| is_port(interface)).map(|(port, _)| port).collect()
+}
+
+fn is_port(interface: &Interface) -> bool {
+    interface.kind == InterfaceKind::Port
 }
 
 /// M21TCP-A's switch: counts the packet's flow, and writes the count into the packet if it is more than it says.
@@ -229,8 +239,24 @@ fn stamp(packet: &mut Packet, counter: &mut FlowCounter<u64>, now: Ps, largest: 
     }
 }
 
-/// What a shared memory has left.
-fn left(pool: &Pool, channels: &mut [Channel], now: Ps) -> u64 {
+/// How much a port may hold where so much is left of a shared memory (Choudhury and Hahne 1998).
+#[expect(
+    clippy::cast_sign_loss,
+    clippy::cast_precision_loss,
+    reason = "neither factor is negative, and memories are of some gigabytes at most"
+)]
+fn dynamic_threshold(left: u64, alpha: f64) -> u64 {
+    (left as f64 * alpha) as u64
+}
+
+/// What a shared memory has left for one of its ports: all of it, or what dynamic thresholds leave that port.
+fn left(pool: &Pool, channels: &mut [Channel], port: u32, now: Ps) -> u64 {
     let used: u64 = pool.ports.iter().map(|&port| channels[port as usize].occupancy(now).0).sum();
-    pool.bytes.saturating_sub(used)
+    let left = pool.bytes.saturating_sub(used);
+    match pool.alpha {
+        None => left,
+        Some(alpha) => {
+            left.min(dynamic_threshold(left, alpha).saturating_sub(channels[port as usize].occupancy(now).0))
+        }
+    }
 }
