@@ -168,7 +168,7 @@ INLINE bool all_fits(WITH_CORE const struct flow *flow, const struct view *view)
 /* Whether the flow is the only one as long as nobody knows the buffer: what it can hold one sender finds out best by itself. */
 INLINE bool explores(CORE_ONLY)
 {
-	return SETTINGS->search && get64(&GATE->peak_active) <= 1;
+	return !port_is_known(CORE_ALONE) && get64(&GATE->peak_active) <= 1;
 }
 
 /* Whether a sender that has stopped may keep all that TCP offers: as many flows as were active of late would send that together when
@@ -333,7 +333,7 @@ INLINE __u64 part_of(WITH_CORE const struct flow *flow, const struct outgoing *o
 	if (flow_wire(flow, min_u64(each, threshold)) * flows <= threshold)
 		return lacking;
 	asked = get64(&flow->size) == 0 && get32(&flow->last_response) > 0;
-	if (asked && view->pipe == 0 && !SETTINGS->search && nearly_fits(CORE flow, each, view))
+	if (asked && view->pipe == 0 && port_is_known(CORE_ALONE) && nearly_fits(CORE flow, each, view))
 		return lacking;
 	streamed = get32(&flow->streamed);
 	if (lacking < ~0ull || streamed == 0 || (view->pipe == 0 && !concurrent(CORE_ALONE)))
@@ -364,7 +364,7 @@ INLINE __u64 in_turn(WITH_CORE const struct flow *flow, __u64 wanted, const stru
 INLINE bool comes_in_parts(WITH_CORE const struct flow *flow, __u64 wanted)
 {
 	__u64 threshold = get64(&GATE->threshold), wire = flow_wire(flow, min_u64(wanted, threshold));
-	bool shares_fill = !SETTINGS->search || get32(&flow->last_response) > 0;
+	bool shares_fill = port_is_known(CORE_ALONE) || get32(&flow->last_response) > 0;
 
 	return wire > threshold / TURNS || (shares_fill && comes_late(CORE wire * get64(&GATE->peak_active), own_timer(CORE_ALONE)));
 }

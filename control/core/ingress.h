@@ -226,7 +226,7 @@ INLINE __u64 longest_delay(WITH_CORE __u64 now)
 {
 	__u64 rate = min_u64(path_rate(CORE_ALONE), get64(&GATE->peak)), busy = since(now, get64(&GATE->busy_since));
 	__u64 full = rate == 0 ? 2 * LATE_HOSTS : (max_u64(port_holds(CORE_ALONE), shallow_port(CORE_ALONE)) << 20) / rate;
-	__u64 others = get32(&GATE->other_seen) < FEW_OTHERS ? 0 : SETTINGS->search ? 2 * full : full;
+	__u64 others = get32(&GATE->other_seen) < FEW_OTHERS ? 0 : port_is_known(CORE_ALONE) ? full : 2 * full;
 
 	return busy + others + min_u64(full / 2, LATE_HOSTS);
 }
@@ -235,7 +235,7 @@ INLINE __u64 longest_delay(WITH_CORE __u64 now)
  * short. Where nobody knows the port's buffer, what overflows it is longer than what it was taken to hold. */
 INLINE bool is_no_timeout(WITH_CORE __u64 sample)
 {
-	return nothing_lost_of_late(CORE_ALONE) || (!SETTINGS->search && !timer_is_short(CORE_ALONE) && sample < A_TIMEOUT);
+	return nothing_lost_of_late(CORE_ALONE) || (port_is_known(CORE_ALONE) && !timer_is_short(CORE_ALONE) && sample < A_TIMEOUT);
 }
 
 /* So many round trips in a row, of whatever flows, say that all paths have become longer: then one is enough for each. */
@@ -335,6 +335,13 @@ INLINE void sample_answer(WITH_CORE struct flow *flow, __u32 payload, bool block
 /* What costs a timeout weighs as much as so many holes: nothing looks like it by chance. */
 #define TIMEOUT 4
 
+/* Whether what a sender has lost came unasked: it goes by what its window had been, and says nothing about a given buffer. What is longer than
+ * messages are, and than the port holds, comes by grants. */
+INLINE bool came_unasked(WITH_CORE const struct flow *flow)
+{
+	return !any_flag(flow, FLOW_ASKS) && message_so_far(flow) <= max_u64(get64(&GATE->largest_message), get64(&GATE->port));
+}
+
 INLINE void count_loss(WITH_CORE const struct flow *flow, bool timeout, __u64 now)
 {
 	__u64 cut_at = get64(&GATE->cut_at);
@@ -344,7 +351,7 @@ INLINE void count_loss(WITH_CORE const struct flow *flow, bool timeout, __u64 no
 	if (SETTINGS->credit)
 		forget_idle(CORE now);
 	add64(&GATE->belied, 1);
-	if (!since_cut || get32(&flow->hole_since) & KEPT_WINDOWS)
+	if (!since_cut || get32(&flow->hole_since) & KEPT_WINDOWS || (port_is_known(CORE_ALONE) && came_unasked(CORE flow)))
 		return;
 	add64(&GATE->overflow, timeout ? TIMEOUT : 1);
 	if (timeout)

@@ -119,7 +119,7 @@ INLINE bool may_begin_together(WITH_CORE const struct flow *flow, const struct v
 {
 	__u64 room = view->pipe + get64(&GATE->threshold);
 
-	return initial_windows(CORE flow) <= (SETTINGS->search ? 2 * room : room);
+	return initial_windows(CORE flow) <= (port_is_known(CORE_ALONE) ? room : 2 * room);
 }
 
 /* Whether what is expected of all fits path and port together. */

@@ -278,13 +278,19 @@ INLINE bool marks_bound(CORE_ONLY)
 	return get64(&GATE->threshold) < get64(&GATE->most);
 }
 
+/* Whether what the port holds is known: somebody gave it, and it has not proved to be less. */
+INLINE bool port_is_known(CORE_ONLY)
+{
+	return get64(&GATE->port) > 0;
+}
+
 /* What fits the port, wire bytes: a given buffer, although the budget may be a part of it; or the budget, where nobody gave one, or marks
  * keep the queue short. */
 INLINE __u64 port_holds(CORE_ONLY)
 {
 	__u64 threshold = get64(&GATE->threshold);
 
-	return marks_bound(CORE_ALONE) ? threshold : max_u64(threshold, left_of_buffer(CORE SETTINGS->buffer));
+	return marks_bound(CORE_ALONE) ? threshold : max_u64(threshold, left_of_buffer(CORE get64(&GATE->port)));
 }
 
 /* What even shallow ports are taken to hold, wire bytes, or less, once that was too much (control/src/budget.rs). */
@@ -301,7 +307,7 @@ INLINE __u64 brief_room(CORE_ONLY)
 {
 	__u64 holds = port_holds(CORE_ALONE);
 
-	if (SETTINGS->search)
+	if (!port_is_known(CORE_ALONE))
 		return max_u64(holds + holds / 8, shallow_port(CORE_ALONE));
 	return SETTINGS->credit ? max_u64(get64(&GATE->threshold), holds - holds / 8) : holds + holds / 32;
 }

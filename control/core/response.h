@@ -113,7 +113,7 @@ INLINE void note_idle(WITH_CORE const struct flow *flow, __u64 pause, __u64 now)
 	/* Where nobody told, no more than has arrived: else what stood in the queue would pass for an idle link. */
 	__u64 rate = given > 0 ? given : get64(&GATE->peak);
 	__u64 known = get64(&GATE->think), busy = (__u32)((__u32)arrived(CORE_ALONE) - get32(&GATE->arrived_idle));
-	__u64 queued = min_u64(came, SETTINGS->search ? busy : min_u64(busy, port_holds(CORE_ALONE)));
+	__u64 queued = min_u64(came, port_is_known(CORE_ALONE) ? min_u64(busy, port_holds(CORE_ALONE)) : busy);
 	__u64 sample = rate > 0 ? saturating_sub(pause, (queued << 20) / rate) : 0;
 
 	sample = min_u64(sample, 2 * known + LONGEST_NEWS);

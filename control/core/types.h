@@ -150,8 +150,6 @@ struct settings {
 	__u64 own_timer;
 	/* Rate of the guarded link, bytes per 2^20 ns; 0 when it is not known. */
 	__u64 rate;
-	/* What of a given buffer may be used at most, bytes; 0 where the budget is searched for. */
-	__u64 buffer;
 	/* Age of the heartbeat beyond which nothing is held; 0 where the scheduler is this very process. */
 	__u64 stale;
 	/* Segments that a new sender is expected to send at once. */
@@ -184,8 +182,6 @@ struct settings {
 	__u8 thin_acks;
 	/* Windows are shown no larger than PAC can use. */
 	__u8 bound_windows;
-	/* The buffer is not known: the budget is searched for. */
-	__u8 search;
 	/* What a long path holds is no part of the budget; else everything in flight is, as published. */
 	__u8 long_paths;
 	/* What carries data of ours is never held: the card encrypts it, and what is sent in its place would leave as it is. */
@@ -368,6 +364,8 @@ struct gate {
 	__u64 other_doubt;
 	/* What they leave of the cap: the most that the threshold may be. */
 	__u64 most;
+	/* What of a given buffer may be used at most, wire bytes; 0 where nobody gave one, or the port has shown that it holds less. */
+	__u64 port;
 	/* What they had of the link in the last look, in 1/1024. */
 	__u32 other_seen;
 	/* What they are left of it and of the port's buffer, likewise. */

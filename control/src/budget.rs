@@ -20,8 +20,9 @@
 //!   slow) takes the budget up by a quarter each epoch, as far as is known to be safe; where no buffer is given, at least to
 //!   three times the first budget.
 //! - **Loss** seen at the receiver (holes that retransmissions fill), where the buffer is not known, takes a quarter away
-//!   and sets a ceiling, which rises again slowly. What is repaired of one overflow takes one quarter, however long that lasts. What is lost
-//!   whatever the budget is (`losses`) takes nothing for good. **CE** acts through PAC's Eq. 2 on the threshold, below the budget. While
+//!   and sets a ceiling, which rises again slowly. What is repaired of one overflow takes one quarter, however long that lasts. A given buffer
+//!   that overflows the port is no longer known: what even shallow ports hold is left at most, and the search goes on as if there had been none. What
+//!   is lost whatever the budget is (`losses`) takes nothing for good, and gives such a buffer back. **CE** acts through PAC's Eq. 2 on the threshold, below the budget. While
 //!   marks keep the queue short, a budget within a given buffer need not, and grows.
 //!
 //! An epoch counts only if something was held from its begin to its end, or nothing was and windows were lowered all the same (then only
@@ -35,7 +36,7 @@ mod epoch;
 mod losses;
 
 use epoch::{Binds, Epoch, Outcome};
-use losses::{LOSS_MEMORY, Losses};
+use losses::{Evidence, LOSS_MEMORY, Losses};
 
 use crate::gate::config::{Config, FULL_FRAME, Prices};
 use crate::gate::state::Gate;
@@ -75,6 +76,8 @@ const WAITS: (u32, u32, u32) = (4, 32, 128);
 const LONGEST_SHORT: u64 = 2 * FULL_FRAME;
 /// For so long after an overflow what is lost belongs to it, at least; also for four times what responses take to begin.
 const AFTERMATH: Span = Span::millis(20);
+/// PAC's next overflow so soon after a cut may say that the cut was in vain.
+const SOON: Span = Span::secs(10);
 /// Epochs for which the ceiling stays after an overflow, before it rises.
 const CAUTION: u32 = 512;
 
@@ -90,7 +93,12 @@ pub(crate) fn top(config: &Config) -> u64 {
 /// them more, in packets, than a shorter queue is worth.
 fn least(config: &Config, gate: &Gate, top: u64) -> u64 {
     let needed = side_by_side(gate.peak_active.get());
-    if config.grants() && !config.auto && needed <= top { needed.max(LEAST) } else { LEAST }
+    if config.grants() && is_known(gate) && needed <= top { needed.max(LEAST) } else { LEAST }
+}
+
+/// Whether what the port holds is known: it was given, and has not proved to be less.
+fn is_known(gate: &Gate) -> bool {
+    gate.port.get() > 0
 }
 
 /// What of a given buffer is used after the first rounds, until the search has something to say: a frame for each sender is left to what
@@ -137,7 +145,7 @@ fn whole_responses(gate: &Gate, link: u64) -> u64 {
 /// The search for the budget.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Budget {
-    /// When a given buffer was first of interest, or its latest loss before the search.
+    /// When a given buffer was first of interest, or its latest loss before the search; under PAC, when the budget was last cut.
     begun: Time,
     epoch: Epoch,
     beside: Beside,
@@ -189,6 +197,8 @@ struct Range {
     useful: u64,
     /// What the link carries, bytes per 2^20 ns; 0 when it is not known.
     link: u64,
+    /// Whether what the port holds is known.
+    known: bool,
 }
 
 /// What the search is doing.
@@ -228,7 +238,13 @@ impl Budget {
     /// The budget to begin with.
     #[must_use]
     pub fn initial(config: &Config) -> u64 {
-        if Self::waits_for_loss(config) { top(config) } else { Self::first(config) }
+        if Self::waits_for_loss(config) { top(config) } else { Self::first(config, !config.auto) }
+    }
+
+    /// What of a given buffer may be used at most, wire bytes; 0 without one.
+    #[must_use]
+    pub fn given(config: &Config) -> u64 {
+        if config.auto { 0 } else { top(config) }
     }
 
     /// Whether the search begins with the first losses.
@@ -236,14 +252,19 @@ impl Budget {
         config.auto && config.rate_mbps == 0
     }
 
-    /// The budget that the search begins with.
-    fn first(config: &Config) -> u64 {
+    /// The budget that the search begins with, where what the port holds is known or not.
+    fn first(config: &Config, known: bool) -> u64 {
         let top = top(config);
-        match config {
-            Config { auto: true, .. } => FIRST.max(config.rate_mbps * FIRST_TIME.0 / 8_000).min(top),
-            Config { prices: Prices::Exact, .. } => (top - top / 4).max(2 * FULL_FRAME),
+        match config.prices {
+            _ if !known => FIRST.max(config.rate_mbps * FIRST_TIME.0 / 8_000).min(top),
+            Prices::Exact => (top - top / 4).max(2 * FULL_FRAME),
             _ => top,
         }
+    }
+
+    /// Where it is not known, as far as the search goes without a risk.
+    fn farthest(config: &Config) -> u64 {
+        FARTHEST * Self::first(config, false)
     }
 
     /// A search that begins anew: what was lost before tells nothing about it.
@@ -265,15 +286,20 @@ impl Budget {
         Self::waits_for_loss(config) && self.phase == Phase::New
     }
 
-    /// Whether there is a search under these settings: PAC with a given buffer uses it all, as published.
+    /// Whether there is anything to be found out under these settings. PAC as published uses all of a given buffer, whatever is lost.
     #[must_use]
     pub const fn applies(config: &Config) -> bool {
+        Self::is_searched_for(config) || config.bound_windows
+    }
+
+    /// Whether the smallest budget that suffices is searched for. PAC with a given buffer uses it all, as long as that does not overflow the port.
+    const fn is_searched_for(config: &Config) -> bool {
         config.auto || config.grants()
     }
 
     /// Whether a budget that begins low lowers the windows of several flows: more is offered to them than it is.
-    fn lowers(config: &Config, gate: &Gate) -> bool {
-        config.auto && gate.active.get() > 1 && gate.offered.get() > gate.threshold.get()
+    fn lowers(gate: &Gate) -> bool {
+        !is_known(gate) && gate.active.get() > 1 && gate.offered.get() > gate.threshold.get()
     }
 
     /// Looks at the gate; to be called whenever something is held, and whenever nothing is.
@@ -282,32 +308,38 @@ impl Budget {
             self.await_loss(config, gate, now);
             return;
         }
-        if self.phase == Phase::New && !config.auto {
+        let known = is_known(gate);
+        if !Self::is_searched_for(config) {
+            self.give_way(config, gate, now);
+            return;
+        }
+        if self.phase == Phase::New && known {
             self.trust(config, gate, now);
         }
         self.hold_ground(config, gate);
         let binds = match waits {
             true => Binds::Waiting,
-            false if Self::lowers(config, gate) => Binds::Windows,
+            false if Self::lowers(gate) => Binds::Windows,
             false => Binds::Nobody,
         };
         let length = EPOCH.max(Span(4 * gate.mean_rtt.get()));
         if binds != Binds::Nobody && now >= self.next {
             self.next = now + length;
         }
-        let (beside, farthest) = (gate.peak_active.get() * QUANTUM, FARTHEST * Self::first(config));
-        let pause = if config.auto && beside <= farthest { length } else { Span::ZERO };
+        let (beside, farthest) = (gate.peak_active.get() * QUANTUM, Self::farthest(config));
+        let pause = if !known && beside <= farthest { length } else { Span::ZERO };
         let (bytes, changed) = self.beside.look(gate);
         if changed {
             self.best = 0;
             self.epoch.begin(bytes, false, now);
         }
         let outcome = self.epoch.look(binds, bytes, length, pause, gate.threshold.get(), now);
-        let overflows = config.auto && self.losses.overflow(gate, binds != Binds::Nobody, now);
+        let evidence = if known || binds != Binds::Nobody { Evidence::All } else { Evidence::Timeouts { weight: 1 } };
+        let overflows = self.losses.overflow(gate, evidence, now);
         if outcome == Outcome::None && !overflows {
             return;
         }
-        self.losses.take_in(gate, (link(config, gate) * EPOCH.0) >> 20, now);
+        self.take_in(config, gate, now);
         self.clean += 1;
         if self.clean > CAUTION {
             self.ceiling = (self.ceiling + self.ceiling / 1024).min(top(config));
@@ -318,13 +350,16 @@ impl Budget {
         let budget = gate.cap.get();
         let top = self.top(config);
         let next = if overflows {
-            let (low, again) = (budget <= Self::first(config) * 5 / 4, self.clean <= CAUTION);
+            let (low, again) = (budget <= Self::first(config, false) * 5 / 4, self.clean <= CAUTION);
             self.clean = 0;
             if self.losses.cut(gate, low, again, now) {
                 self.begin_again(config, gate);
                 return;
             }
             self.epoch.begin(bytes, false, now);
+            gate.port.set(0);
+            // Of a given buffer that much is left at most that even shallow ports hold.
+            let budget = if known { budget.min(Self::farthest(config) * 4 / 3) } else { budget };
             // Nor what has been asked for by now, and is lost when it comes.
             gate.cut_at.set((now + AFTERMATH.max(Span(4 * gate.response_delay.get()))).0);
             self.phase = Phase::Keep { epochs: WAITS.1, up: false };
@@ -338,10 +373,10 @@ impl Budget {
         } else if let Outcome::Over(rate) = outcome {
             let link = link(config, gate);
             let useful = [beside, whole_responses(gate, link)].into_iter().filter(|&budget| budget <= farthest).max();
-            let range = Range { top, useful: useful.unwrap_or(0), link: whole_link(config, gate) };
+            let range = Range { top, useful: useful.unwrap_or(0), link: whole_link(config, gate), known };
             // Marks keep the queue short, by Eq. 2: a budget that is known to be safe need not.
             match gate.threshold.get() < gate.most.get() {
-                true if config.auto => budget,
+                true if !known => budget,
                 true => (budget + budget / 8).min(with_reserve(gate, top)).max(budget),
                 false => self.step(config, rate, budget, range),
             }
@@ -352,10 +387,35 @@ impl Budget {
         gate.change_budget(next.clamp(least(config, gate, top).min(top), top));
     }
 
+    /// PAC uses all of a given buffer. What costs timeouts shows that the port holds less: no more than shallow ports do from then on, or a
+    /// quarter less, which rises again slowly.
+    fn give_way(&mut self, config: &Config, gate: &Gate, now: Time) {
+        let budget = gate.cap.get();
+        if self.losses.overflow(gate, Evidence::Timeouts { weight: 2 }, now) {
+            let low = budget <= Self::first(config, false) * 5 / 4;
+            let again = now < self.begun + SOON;
+            (self.begun, self.next) = (now, now + LOSS_MEMORY);
+            gate.cut_at.set(self.next.0);
+            if self.losses.cut(gate, low, again, now) {
+                self.begin_again(config, gate);
+                return;
+            }
+            gate.port.set(0);
+            gate.change_budget((budget - budget / 4).min(Self::farthest(config)).max(LEAST));
+        } else if !is_known(gate) && now >= self.next {
+            self.next = now + LOSS_MEMORY;
+            gate.change_budget((budget + budget / 64).min(top(config)));
+        }
+    }
+
+    fn take_in(&mut self, config: &Config, gate: &Gate, now: Time) {
+        self.losses.take_in(gate, (link(config, gate) * EPOCH.0) >> 20, now);
+    }
+
     /// What others take whatever they are left overflows the port with any budget: a small one would only leave it to them.
     fn hold_ground(&mut self, config: &Config, gate: &Gate) {
-        let ground = (FARTHEST * Self::first(config)).min(top(config));
-        if config.auto && gate.others_take() && gate.cap.get() < ground {
+        let ground = Self::farthest(config).min(top(config));
+        if !is_known(gate) && gate.others_take() && gate.cap.get() < ground {
             if self.ceiling > 0 {
                 self.ceiling = self.ceiling.max(ground);
             }
@@ -368,7 +428,7 @@ impl Budget {
     fn trust(&mut self, config: &Config, gate: &Gate, now: Time) {
         if self.begun == Time::ZERO || self.losses.are_new(gate) {
             self.begun = now;
-            self.losses.note(gate);
+            self.take_in(config, gate, now);
         }
         if now.since(self.begun) >= LOSS_MEMORY {
             let top = top(config);
@@ -404,13 +464,19 @@ impl Budget {
         self.losses.note(gate);
         self.phase = Phase::Start { rate: 0, flat: 0 };
         gate.cut_at.set((now + AFTERMATH).0);
-        gate.use_budget(Self::first(config));
+        gate.use_budget(Self::first(config, false));
     }
 
-    /// Losses have nothing to do with the budget: the search begins again as if there had been none, or waits for more.
+    /// Losses have nothing to do with the budget: a given buffer is believed again, and the search begins as if there had been none, or waits
+    /// for more.
     fn begin_again(&mut self, config: &Config, gate: &Gate) {
         self.ceiling = 0;
-        self.phase = if Self::waits_for_loss(config) { Phase::New } else { Phase::Start { rate: 0, flat: 0 } };
+        self.begun = Time::ZERO;
+        gate.port.set(Self::given(config));
+        self.phase = match is_known(gate) || Self::waits_for_loss(config) {
+            true => Phase::New,
+            false => Phase::Start { rate: 0, flat: 0 },
+        };
         gate.shallow.set(0);
         gate.use_budget(Self::initial(config));
     }
@@ -428,15 +494,15 @@ impl Budget {
 
     /// The next budget after an epoch without overflow.
     fn step(&mut self, config: &Config, rate: u64, budget: u64, range: Range) -> u64 {
-        let tolerance = if config.auto { TOLERANCE_AUTO } else { TOLERANCE };
+        let tolerance = if range.known { TOLERANCE } else { TOLERANCE_AUTO };
         self.best = (self.best - self.best / 1024).max(rate);
-        let safe = if config.auto { self.proven.max(FARTHEST * Self::first(config)).min(range.top) } else { range.top };
+        let safe = if range.known { range.top } else { self.proven.max(Self::farthest(config)).min(range.top) };
         if rate < self.best * 3 / 4 && budget < safe && matches!(self.phase, Phase::Keep { .. } | Phase::Trial { .. }) {
             self.phase = Phase::Keep { epochs: WAITS.0, up: false };
             return (budget + budget / 4).min(safe);
         }
         match self.phase {
-            Phase::New if config.auto => {
+            Phase::New if !range.known => {
                 self.phase = Phase::Start { rate, flat: 0 };
                 budget + budget / 4
             }
@@ -460,7 +526,7 @@ impl Budget {
                 self.phase = Phase::Keep { epochs: epochs - 1, up };
                 budget
             }
-            Phase::Keep { up: true, .. } if !config.auto && range.link > 0 && rate > range.link / 16 * FULL => {
+            Phase::Keep { up: true, .. } if range.known && range.link > 0 && rate > range.link / 16 * FULL => {
                 self.phase = Phase::Keep { epochs: self.wait.max(WAITS.0), up: false };
                 budget
             }
@@ -505,8 +571,8 @@ impl Budget {
     fn trial(&mut self, config: &Config, budget: u64, up: bool, range: Range) -> u64 {
         let budget = budget.max(LEAST);
         self.proven = self.proven.max(budget);
-        let less = budget - budget * if config.auto { 4 } else { 3 } / 16;
-        let least = if config.auto { Self::first(config).min(budget) } else { LEAST };
+        let less = budget - budget * if range.known { 3 } else { 4 } / 16;
+        let least = if range.known { LEAST } else { Self::first(config, false).min(budget) };
         let other = if up { (budget + budget / 4).max(range.useful).min(range.top) } else { less.max(least) };
         self.phase = if other != budget {
             Phase::Trial { budget, other, epochs: 0, carried: Default::default() }

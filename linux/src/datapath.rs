@@ -325,6 +325,7 @@ pub(crate) fn set_budget(gate: &Gate, config: &Config) {
     gate.threshold.set(fresh.threshold.get());
     gate.cap.set(fresh.cap.get());
     gate.most.set(fresh.most.get());
+    gate.port.set(fresh.port.get());
 }
 
 /// Writes down what the rules say.

@@ -47,6 +47,15 @@ impl Count {
     }
 }
 
+/// What counts as an overflow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Evidence {
+    /// All losses.
+    All,
+    /// Those that cost a timeout, each as much as so many.
+    Timeouts { weight: u64 },
+}
+
 /// What is remembered of losses.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Losses {
@@ -90,17 +99,18 @@ impl Losses {
 
     /// Whether there is an overflow. Where the budget binds nobody, what one sender loses again and again is one when it binds somebody; but
     /// many responses that were lost to the last segment show that it is much too large.
-    pub(super) fn overflow(&mut self, gate: &Gate, binds: bool, now: Time) -> bool {
-        if binds {
+    pub(super) fn overflow(&mut self, gate: &Gate, evidence: Evidence, now: Time) -> bool {
+        let Evidence::Timeouts { weight } = evidence else {
             let new = Count::of(gate).since(self.seen);
             let all = Count { lost: self.recent.lost + new.lost, bytes: self.recent.bytes + new.bytes };
             return all.is_overflow(self.by_chance);
-        }
+        };
         let unheard = Count { lost: gate.unheard.get(), bytes: gate.bytes.get() };
         if now >= self.unheard.0 + LOSS_MEMORY {
             self.unheard = (now, unheard);
         }
-        unheard.since(self.unheard.1).is_overflow(self.by_chance)
+        let new = unheard.since(self.unheard.1);
+        Count { lost: new.lost * weight, ..new }.is_overflow(self.by_chance)
     }
 
     /// Takes in what is new, and forgets some of the rest: an eighth after each epoch on a busy link, on which so much arrives meanwhile, and

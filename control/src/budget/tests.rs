@@ -4,6 +4,7 @@ use alloc::vec::Vec;
 
 use super::losses::{Losses, OVERFLOW};
 use super::*;
+use crate::gate::config::Guard;
 
 /// A link that carries `min(budget / rtt, rate)` while work is held. Returns the mean budget of the last half of the
 /// epochs, some of which are probes.
@@ -615,7 +616,7 @@ fn what_is_lost_by_chance_is_forgotten_when_it_is_lost_no_longer() {
         losses.note(&gate);
         gate.overflow.add(OVERFLOW);
         gate.bytes.add(1_000_000);
-        losses.overflow(&gate, true, Time(1))
+        losses.overflow(&gate, Evidence::All, Time(1))
     };
     assert!(!overflows(&mut losses));
     for _ in 0..4_000 {
@@ -629,7 +630,7 @@ fn what_is_lost_by_chance_is_forgotten_when_it_is_lost_no_longer() {
 /// budget stands before in the queue comes later.
 fn settles_beside(part: u32) -> u64 {
     let config = Config { rate_mbps: 1_000, ..auto(1_000_000) };
-    let mut before = Budget::first(&config);
+    let mut before = Budget::first(&config, false);
     search(&config, 87_500_000, Span::micros(120), 3000, |_, gate| {
         gate.other_part.set(part);
         let now = gate.threshold.get();
@@ -644,7 +645,7 @@ fn settles_beside(part: u32) -> u64 {
 #[test]
 fn beside_other_traffic_more_gains_nothing_that_it_loses() {
     let config = Config { rate_mbps: 1_000, ..auto(1_000_000) };
-    assert!(settles_beside(300) < 2 * Budget::first(&config), "{}", settles_beside(300));
+    assert!(settles_beside(300) < 2 * Budget::first(&config, false), "{}", settles_beside(300));
     // What takes whatever it is left would have all of the link.
     assert!(settles_beside(0) > top(&config) / 2, "{}", settles_beside(0));
 }
@@ -652,7 +653,7 @@ fn beside_other_traffic_more_gains_nothing_that_it_loses() {
 #[test]
 fn where_others_take_whatever_they_are_left_the_budget_stands_its_ground() {
     let config = Config { rate_mbps: 1_000, ..auto(1_000_000) };
-    let ground = FARTHEST * Budget::first(&config);
+    let ground = FARTHEST * Budget::first(&config, false);
     let cap = |doubt: u64, part: u32, seen: u32| {
         let gate = Gate::new(&config);
         gate.peak_active.set(8);
@@ -674,4 +675,138 @@ fn where_others_take_whatever_they_are_left_the_budget_stands_its_ground() {
     assert!(cap(1, 300, 500) < ground, "they keep to their part");
     assert!(cap(1, 0, 100) < ground, "they are little");
     assert!(cap(1, 0, 500) >= ground / 4 * 3, "{}", cap(1, 0, 500));
+}
+
+/// A given buffer of 1 MB, of which so many of 1000 segments are lost, and of what comes with more than `holds` a tenth more. Returns the mean budget
+/// at the end, and whether the buffer is believed then.
+fn settles_in_a_port_that_holds(holds: u64, of_1000: u64) -> (u64, bool) {
+    let (config, mut lost, mut believed) = (Config::credit(1_000_000), 0, false);
+    let found = search(&config, 1_250_000_000, Span::micros(200), 4_000, |_, gate| {
+        let beyond = if gate.cap.get() > holds { 100 } else { 0 };
+        lost += gate.threshold.get() / 150 * (of_1000 + beyond);
+        gate.overflow.add(lost / 1_000);
+        lost %= 1_000;
+        believed = gate.port.get() > 0;
+    });
+    (found, believed)
+}
+
+#[test]
+fn a_given_buffer_that_overflows_the_port_is_searched_for_as_if_nobody_had_given_it() {
+    let (found, believed) = settles_in_a_port_that_holds(100_000, 0);
+    assert!((40_000..110_000).contains(&found) && !believed, "{found} {believed}");
+    assert!(settles_in_a_port_that_holds(1_000_000, 0).1, "nothing is lost");
+}
+
+#[test]
+fn a_given_buffer_is_believed_again_where_less_loses_no_less() {
+    for of_1000 in [2, 5, 10, 20] {
+        let (found, believed) = settles_in_a_port_that_holds(1_000_000, of_1000);
+        assert!(believed && found > 150_000, "{found} {believed} with {of_1000} of 1000 lost");
+    }
+}
+
+#[test]
+fn of_a_given_buffer_no_more_is_left_at_first_than_shallow_ports_hold() {
+    for (buffer, left) in [(1_000_000, FARTHEST * FIRST), (64_000, (60_000 - 60_000 / 4) * 3 / 4)] {
+        let config = Config { rate_mbps: 1_000, ..Config::credit(buffer) };
+        let (gate, mut budget) = (Gate::new(&config), Budget::default());
+        assert_eq!(gate.port.get(), top(&config));
+        // Although nothing is held: with so much, nothing need be.
+        budget.observe(&config, &gate, false, Time(1));
+        gate.overflow.add(OVERFLOW - 1);
+        budget.observe(&config, &gate, false, Time(2));
+        assert_eq!(gate.port.get(), top(&config), "so few may be anything");
+        gate.overflow.add(1);
+        budget.observe(&config, &gate, false, Time(3));
+        assert_eq!((gate.port.get(), gate.cap.get(), gate.threshold.get()), (0, left, left));
+        assert_eq!(gate.cut_at.get(), 3 + AFTERMATH.0);
+    }
+}
+
+#[test]
+fn losses_that_are_far_apart_do_not_speak_against_a_given_buffer() {
+    let config = Config { rate_mbps: 1_000, ..Config::credit(96_000) };
+    for (apart, believed) in [(Span::millis(20), false), (Span::millis(500), true)] {
+        let (gate, mut budget, mut now) = (Gate::new(&config), Budget::default(), Time(1));
+        for _ in 0..4 * OVERFLOW {
+            budget.observe(&config, &gate, false, now);
+            now += apart;
+            gate.overflow.add(1);
+        }
+        budget.observe(&config, &gate, false, now);
+        assert_eq!(gate.port.get() > 0, believed, "a loss every {apart}");
+    }
+}
+
+/// PAC, told a buffer of 1 MB.
+fn pac() -> Config {
+    Config { rate_mbps: 1_000, ..Config::new(1_000_000) }
+}
+
+/// PAC under which so many losses cost a timeout, all at once, after so long.
+fn overflows(gate: &Gate, budget: &mut Budget, timeouts: u64, now: &mut Time, after: Span) {
+    *now += after;
+    budget.observe(&pac(), gate, true, *now);
+    gate.unheard.add(timeouts);
+    gate.overflow.add(4 * timeouts);
+    gate.bytes.add(10_000_000);
+    budget.observe(&pac(), gate, true, *now);
+}
+
+#[test]
+fn pac_uses_a_given_buffer_until_four_responses_wait_for_timers_within_a_second() {
+    let (gate, mut budget, mut now) = (Gate::new(&pac()), Budget::default(), Time(1));
+    budget.observe(&pac(), &gate, true, now);
+    // What is repaired without a timer, its estimates lose now and then.
+    gate.overflow.add(100);
+    overflows(&gate, &mut budget, 3, &mut now, Span::millis(500));
+    assert_eq!((gate.cap.get(), gate.port.get()), (top(&pac()), top(&pac())));
+    overflows(&gate, &mut budget, 3, &mut now, Span::millis(1_500));
+    assert_eq!(gate.cap.get(), top(&pac()), "three more a second later");
+    overflows(&gate, &mut budget, 1, &mut now, Span::millis(100));
+    assert_eq!((gate.cap.get(), gate.port.get()), (FARTHEST * FIRST, 0));
+    assert_eq!(gate.cut_at.get(), (now + LOSS_MEMORY).0, "their timers fire long after");
+    let before = FARTHEST * FIRST / 64 * 65;
+    overflows(&gate, &mut budget, 4, &mut now, Span::secs(2));
+    assert!(gate.cap.get().abs_diff(before * 3 / 4) < 100, "{}", gate.cap.get());
+}
+
+#[test]
+fn pac_s_budget_rises_slowly_after_overflows_and_never_beyond_the_given_one() {
+    let (gate, mut budget, mut now) = (Gate::new(&pac()), Budget::default(), Time(1));
+    overflows(&gate, &mut budget, 4, &mut now, Span::millis(1));
+    overflows(&gate, &mut budget, 0, &mut now, Span::millis(900));
+    assert_eq!(gate.cap.get(), FARTHEST * FIRST);
+    for second in 1..=400 {
+        let before = gate.cap.get();
+        overflows(&gate, &mut budget, 0, &mut now, Span::secs(1));
+        assert_eq!(gate.cap.get(), (before + before / 64).min(top(&pac())), "{second} s");
+    }
+    assert_eq!(gate.cap.get(), top(&pac()));
+}
+
+#[test]
+fn pac_s_budget_is_the_given_one_again_where_less_loses_no_less() {
+    let cuts = |apart: Span| {
+        let (gate, mut budget, mut now) = (Gate::new(&pac()), Budget::default(), Time(1));
+        let cuts = (0..20).take_while(|_| {
+            overflows(&gate, &mut budget, 16, &mut now, apart);
+            gate.port.get() == 0
+        });
+        (cuts.count(), gate.cap.get() == top(&pac()))
+    };
+    assert_eq!(cuts(Span::secs(3)), (3, true));
+    assert_eq!(cuts(Span::secs(11)), (20, false), "what is lost so seldom may be of another burst each time");
+}
+
+#[test]
+fn without_a_given_buffer_pac_searches_too() {
+    let found = search(&Config { auto: true, ..pac() }, 125_000_000, Span::millis(1), 500, |_, _| {});
+    assert!((80_000..250_000).contains(&found), "{found}");
+}
+
+#[test]
+fn pac_as_published_uses_a_given_buffer_whatever_is_lost() {
+    assert!(Budget::applies(&pac()) && !Budget::applies(&Config::of(Guard::PacPublished, 96_000)));
 }

@@ -1,7 +1,6 @@
 //! What an operator or an experiment may set. Defaults are PAC's (Table I, Table II) or, where the paper is silent,
 //! explained beside the field.
 
-use crate::budget::top;
 use crate::decision::Settings;
 use crate::error::ConfigError;
 use crate::units::Span;
@@ -237,7 +236,6 @@ impl Config {
             max_held: u64::from(self.max_held),
             max_half_open: u64::from(self.max_half_open),
             rate: self.rate_mbps * 131_072 / 1000,
-            buffer: if self.auto { 0 } else { top(self) },
             initial_window: self.initial_window,
             per_byte_growth: u8::from(self.growth == Growth::PerByte),
             charge_requests: u8::from(self.requests != Requests::Ignore),
@@ -246,7 +244,6 @@ impl Config {
             timestamps: u8::from(self.rtt == RttMethod::Timestamps),
             long_paths: u8::from(self.long_paths),
             leave_data: u8::from(self.leave_data),
-            search: u8::from(self.auto),
             credit: u8::from(self.grants()),
             hold: self.hold as u8,
             thin_acks: u8::from(self.thin_acks),

@@ -16,6 +16,7 @@ impl Gate {
     pub fn new(config: &Config) -> Self {
         let gate = Self::default();
         gate.use_budget(Budget::initial(config));
+        gate.port.set(Budget::given(config));
         gate
     }
 

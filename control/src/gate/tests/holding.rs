@@ -236,7 +236,7 @@ fn what_was_overtaken_is_told_from_what_was_sent_again_by_its_timestamp() {
 
 #[test]
 fn what_one_overflow_lost_is_one_overflow_however_late_it_is_repaired() {
-    let mut host = Host::new(config());
+    let mut host = Host::new(Config { auto: true, ..config() });
     for flow in 0..2 {
         host.connect(flow);
         host.data(flow, 1, MSS);
@@ -259,7 +259,7 @@ fn what_one_overflow_lost_is_one_overflow_however_late_it_is_repaired() {
 fn what_kept_windows_lose_is_no_overflow_of_the_budget() {
     // Flow 1 may send so many budgets of before the guard came.
     for (kept, overflows) in [(1, 1), (3, 0)] {
-        let mut host = Host::new(Config { rate_mbps: 1_000, ..Config::credit(96_000) });
+        let mut host = Host::new(Config { rate_mbps: 1_000, auto: true, ..Config::credit(96_000) });
         for flow in 0..2 {
             host.connect(flow);
         }

@@ -173,3 +173,39 @@ fn a_sender_whose_ack_is_held_has_lost_nothing() {
         assert_eq!(counted(&host).0, lost);
     }
 }
+
+/// What a segment weighs that was lost of an answer, or of what comes unasked, after so many whole segments of it that have come.
+fn weight(host: &mut Host, asked: bool, segments: u32) -> u64 {
+    host.connect(0);
+    if asked {
+        host.send(0, Segment { seq: SeqNumber(1), ..request(1) });
+    }
+    let before = counted(host).1;
+    let at = |segment: u32| data(1 + segment * MSS, MSS);
+    for segment in 0..segments {
+        host.receive(0, at(segment));
+        host.send(0, pure_ack(1 + (segment + 1) * MSS));
+    }
+    host.receive(0, at(segments + 1));
+    host.send(0, pure_ack(1 + segments * MSS));
+    host.wait(Span::millis(5));
+    host.receive(0, at(segments));
+    counted(host).1 - before
+}
+
+#[test]
+fn what_comes_unasked_says_nothing_about_a_given_buffer_unless_it_is_long() {
+    let given = || Host::new(Config { rate_mbps: 1_000, ..Config::credit(96_000) });
+    let found = || Host::new(Config { rate_mbps: 1_000, auto: true, ..Config::credit(96_000) });
+    assert_eq!(weight(&mut given(), true, 2), 1, "of an answer");
+    assert_eq!(weight(&mut given(), false, 2), 0, "of an initial window");
+    assert_eq!(weight(&mut given(), false, 60), 0, "of what the port may hold");
+    assert_eq!(weight(&mut given(), false, 63), 1, "of what has come by grants");
+    assert_eq!(weight(&mut found(), false, 2), 1, "where nobody gave one");
+    let mut messages = given();
+    messages.shim.gate().largest_message.set(200_000);
+    assert_eq!(weight(&mut messages, false, 63), 0, "of a message as long as others");
+    let mut doubted = given();
+    doubted.shim.gate().port.set(0);
+    assert_eq!(weight(&mut doubted, false, 2), 1, "where it has shown to be too large");
+}
