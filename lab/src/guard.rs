@@ -107,7 +107,12 @@ impl GuardConfig {
     /// Arguments of `ackgate run` on a device.
     fn run(&self, device: &str, spec: &Spec) -> Vec<String> {
         let mut arguments = ["run", "--json", "--dev", device, "--guard", &self.policy].map(str::to_owned).to_vec();
-        arguments.extend(["--buffer".into(), spec.buffer.to_string(), "--rate".into(), format!("{}bit", spec.rate)]);
+        arguments.extend([
+            "--buffer".into(),
+            spec.told.unwrap_or(spec.buffer).to_string(),
+            "--rate".into(),
+            format!("{}bit", spec.rate),
+        ]);
         if let Some(hold) = self.max_hold {
             arguments.extend(["--max-hold".into(), format!("{}us", hold.as_micros())]);
         }

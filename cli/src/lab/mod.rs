@@ -314,6 +314,7 @@ impl Network {
             hosts,
             rate,
             buffer: self.buffer,
+            told: None,
             limited: self.rate != RateArgument::Unlimited,
             burst: self.burst.unwrap_or_else(|| Spec::burst_for(rate)),
             offloads: self.offloads == Switch::On,

@@ -83,17 +83,27 @@ struct Incast {
     rtt: Duration,
     /// Least retransmission timeout of all hosts; `None` keeps the kernel's.
     rto_min: Option<Duration>,
+    /// What guards are told of the port's buffer; what it is where `None`.
+    told: Option<u64>,
     rounds: Rounds,
 }
 
 /// Rounds at the bench's own base round-trip time.
-const NEAR: Incast = Incast { mbps: 500, rtt: Duration::ZERO, rto_min: None, rounds: TEN };
+const NEAR: Incast = Incast { mbps: 500, rtt: Duration::ZERO, rto_min: None, told: None, rounds: TEN };
 
 /// Rounds of the far rows: the guard has to learn round trips first, and they are long.
 const FAR: Incast = Incast {
     mbps: 200,
     rtt: Duration::from_millis(5),
     rounds: Rounds { rounds: 12, limit: Duration::from_secs(10), ..TEN },
+    ..NEAR
+};
+
+/// The port holds a tenth of what guards are told.
+const OVERSTATED: Incast = Incast {
+    mbps: 200,
+    told: Some(1_000_000),
+    rounds: Rounds { rounds: 20, limit: Duration::from_secs(15), ..TEN },
     ..NEAR
 };
 
@@ -150,6 +160,16 @@ pub(super) const ROWS: &[Row] = &[
         "200 of 2 KB: more than the buffer",
         &Incast { rounds: Rounds { connections: 200, bytes: 2_000, rounds: 20, ..SHORT.rounds }, ..SHORT },
     ),
+    row("overstated-64", "64 senders of 64 KB, kept, 200 Mb/s, 96 KB, guards told 1 MB", &OVERSTATED),
+    row(
+        "overstated-200",
+        "the same with 200 senders, guards told 384 KB",
+        &Incast {
+            told: Some(384_000),
+            rounds: Rounds { connections: 200, rounds: 8, ..OVERSTATED.rounds },
+            ..OVERSTATED
+        },
+    ),
     row("rto-64", "64 senders of 64 KB, kept, 200 Mb/s, RTOmin 5 ms at all hosts", &HASTY),
     row(
         "rto-200",
@@ -160,8 +180,9 @@ pub(super) const ROWS: &[Row] = &[
 
 impl Measure for Incast {
     fn measure(&self, bench: &Bench<'_>) -> Result<f64, RowError> {
-        let (rtts, rto_min) = (vec![self.rtt; HOSTS], self.rto_min);
-        let (lab, guard) = bench.lab(Spec { rtts, rto_min, receiver_rto_min: rto_min, ..spec(HOSTS, self.mbps) })?;
+        let (rtts, rto_min, told) = (vec![self.rtt; HOSTS], self.rto_min, self.told);
+        let (lab, guard) =
+            bench.lab(Spec { rtts, rto_min, told, receiver_rto_min: rto_min, ..spec(HOSTS, self.mbps) })?;
         let mbps = self.rounds.mbps(&lab, HOSTS, bench)?;
         end(guard)?;
         Ok(mbps)

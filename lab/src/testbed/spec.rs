@@ -52,6 +52,8 @@ pub struct Spec {
     pub rate: u64,
     /// Its buffer in bytes of frames.
     pub buffer: u64,
+    /// What guards are told of it; as it is where `None`.
+    pub told: Option<u64>,
     /// Whether the port has that rate and buffer. Without a limit it forwards as fast as the machine does, and rate and
     /// buffer are only what a guard is told.
     pub limited: bool,
@@ -108,6 +110,7 @@ impl Spec {
             hosts: 8,
             rate: 1_000_000_000,
             buffer: 96_000,
+            told: None,
             limited: true,
             burst: Self::burst_for(1_000_000_000),
             offloads: false,
