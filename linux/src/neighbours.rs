@@ -55,6 +55,11 @@ pub enum Notice {
     OlderConnections,
     /// The device of a router sends what the receivers behind it get.
     WrongSide,
+    /// What the port was said to hold overflows it.
+    BufferTooLarge {
+        /// The given buffer.
+        bytes: u64,
+    },
     /// The guard seems to do harm: it holds nothing and lowers no window for that long.
     SteppedAside {
         /// What it has seen.
@@ -107,6 +112,11 @@ impl fmt::Display for Notice {
                  window scale in the handshake only; connections opened from now on are guarded, so let the application reconnect \
                  (`older` counts those that are left)",
             ),
+            Self::BufferTooLarge { bytes } => write!(
+                f,
+                "segments that the given buffer of {bytes} bytes has room for are lost: the port holds less, or shares it with others; from \
+                 now on the guard finds out by itself what fits",
+            ),
             Self::WrongSide => f.write_str(
                 "this host forwards packets, and this device sends ten times what it receives: if the receivers are behind it, \
                  guard the device on which their data arrives instead",
@@ -137,6 +147,8 @@ pub(crate) struct Seen {
     pub(crate) older: u64,
     /// The programs are not on the device.
     pub(crate) dormant: bool,
+    /// The given buffer in bytes, where the port has shown that it holds less.
+    pub(crate) overstated: Option<u64>,
 }
 
 /// What the device has counted.
@@ -237,6 +249,7 @@ impl Neighbours {
         if self.forwards && sends_what_others_get(self.start, carried) {
             notices.push(Notice::WrongSide);
         }
+        notices.extend(seen.overstated.map(|bytes| Notice::BufferTooLarge { bytes }));
         notices.retain(|notice| self.told.insert(notice.clone()));
         Ok(notices)
     }

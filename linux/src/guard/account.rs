@@ -2,6 +2,7 @@
 
 use std::os::fd::{AsFd, BorrowedFd};
 
+use ackgate_control::budget::Budget;
 use ackgate_control::decision;
 use ackgate_control::gate::{State, Stats};
 use ackgate_control::units::Span;
@@ -141,6 +142,7 @@ impl Guard {
                 + all_released(&self.scheduler.stats()),
             other: books.not_tcp.get() + books.fragments.get() + books.malformed.get() + books.authenticated.get(),
             dormant: self.dormancy.is_dormant(),
+            overstated: Some(self.rules.buffer).filter(|_| gate.port.get() == 0 && Budget::given(&self.rules) > 0),
         }
     }
 
