@@ -335,13 +335,6 @@ INLINE void sample_answer(WITH_CORE struct flow *flow, __u32 payload, bool block
 /* What costs a timeout weighs as much as so many holes: nothing looks like it by chance. */
 #define TIMEOUT 4
 
-/* Whether what a sender has lost came unasked: it goes by what its window had been, and says nothing about a given buffer. What is longer than
- * messages are, and than the port holds, comes by grants. */
-INLINE bool came_unasked(WITH_CORE const struct flow *flow)
-{
-	return !any_flag(flow, FLOW_ASKS) && message_so_far(flow) <= max_u64(get64(&GATE->largest_message), get64(&GATE->port));
-}
-
 INLINE void count_loss(WITH_CORE const struct flow *flow, bool timeout, __u64 now)
 {
 	__u64 cut_at = get64(&GATE->cut_at);
@@ -351,7 +344,10 @@ INLINE void count_loss(WITH_CORE const struct flow *flow, bool timeout, __u64 no
 	if (SETTINGS->credit)
 		forget_idle(CORE now);
 	add64(&GATE->belied, 1);
-	if (!since_cut || get32(&flow->hole_since) & KEPT_WINDOWS || (port_is_known(CORE_ALONE) && came_unasked(CORE flow)))
+	if (!since_cut || get32(&flow->hole_since) & KEPT_WINDOWS)
+		return;
+	/* Messages that nobody asks for go by what their senders' windows had been: that says nothing about a given buffer. */
+	if (port_is_known(CORE_ALONE) && !any_flag(flow, FLOW_ASKS) && get64(&GATE->largest_message) > 0)
 		return;
 	add64(&GATE->overflow, timeout ? TIMEOUT : 1);
 	if (timeout)

@@ -76,8 +76,11 @@ const WAITS: (u32, u32, u32) = (4, 32, 128);
 const LONGEST_SHORT: u64 = 2 * FULL_FRAME;
 /// For so long after an overflow what is lost belongs to it, at least; also for four times what responses take to begin.
 const AFTERMATH: Span = Span::millis(20);
-/// PAC's next overflow so soon after a cut may say that the cut was in vain.
+/// So many overflows, one so soon after the other, show that the port holds less than was given.
+const DOUBTFUL: u32 = 3;
 const SOON: Span = Span::secs(10);
+/// What is lost so soon after an overflow belongs to it.
+const APART: Span = Span::millis(150);
 /// Epochs for which the ceiling stays after an overflow, before it rises.
 const CAUTION: u32 = 512;
 
@@ -152,6 +155,8 @@ pub struct Budget {
     /// When it is to be looked at again at the earliest.
     next: Time,
     losses: Losses,
+    /// Overflows of a given buffer in a row, and the last one.
+    overflows: (u32, Time),
     /// Epochs since the last overflow.
     clean: u32,
     ceiling: u64,
@@ -274,6 +279,11 @@ impl Budget {
         Self { losses: Losses::anew(gate), ..Self::default() }
     }
 
+    /// Nothing was held or lowered until now: what was lost says nothing about the budget.
+    pub fn overlook_losses(&mut self, gate: &Gate, now: Time) {
+        self.losses.overlook(gate, now);
+    }
+
     /// Whether other settings begin another search: the buffer, whether it is known, or whether the search waits for losses.
     #[must_use]
     pub fn differs(one: &Config, other: &Config) -> bool {
@@ -335,7 +345,7 @@ impl Budget {
         }
         let outcome = self.epoch.look(binds, bytes, length, pause, gate.threshold.get(), now);
         let evidence = if known || binds != Binds::Nobody { Evidence::All } else { Evidence::Timeouts { weight: 1 } };
-        let overflows = self.losses.overflow(gate, evidence, now);
+        let overflows = self.losses.overflow(gate, evidence, now) && (!known || self.is_doubtful(gate, now));
         if outcome == Outcome::None && !overflows {
             return;
         }
@@ -387,11 +397,23 @@ impl Budget {
         gate.change_budget(next.clamp(least(config, gate, top).min(top), top));
     }
 
+    /// The port has overflowed although its buffer was given. Says whether it did so again and again: first rounds may lose segments once.
+    fn is_doubtful(&mut self, gate: &Gate, now: Time) -> bool {
+        self.losses.overlook(gate, now);
+        let (times, last) = self.overflows;
+        if times > 0 && now < last + APART {
+            return false;
+        }
+        self.overflows = if now < last + SOON { (times + 1, now) } else { (1, now) };
+        self.overflows.0 >= DOUBTFUL
+    }
+
     /// PAC uses all of a given buffer. What costs timeouts shows that the port holds less: no more than shallow ports do from then on, or a
     /// quarter less, which rises again slowly.
     fn give_way(&mut self, config: &Config, gate: &Gate, now: Time) {
         let budget = gate.cap.get();
-        if self.losses.overflow(gate, Evidence::Timeouts { weight: 2 }, now) {
+        let overflows = self.losses.overflow(gate, Evidence::Timeouts { weight: 2 }, now);
+        if overflows && (!is_known(gate) || self.is_doubtful(gate, now)) {
             let low = budget <= Self::first(config, false) * 5 / 4;
             let again = now < self.begun + SOON;
             (self.begun, self.next) = (now, now + LOSS_MEMORY);
@@ -471,7 +493,7 @@ impl Budget {
     /// for more.
     fn begin_again(&mut self, config: &Config, gate: &Gate) {
         self.ceiling = 0;
-        self.begun = Time::ZERO;
+        (self.begun, self.overflows) = (Time::ZERO, (0, Time::ZERO));
         gate.port.set(Self::given(config));
         self.phase = match is_known(gate) || Self::waits_for_loss(config) {
             true => Phase::New,

@@ -298,6 +298,10 @@ impl Guard {
         let shared = datapath.shared();
         self.again = false;
         shared.gate().heartbeat.set(now.0);
+        // Without a given buffer only losses show what would fit.
+        if options.observe && !options.gate.auto {
+            scheduler.overlook_losses(shared, now);
+        }
         hold.collect(arrivals);
         for arrival in arrivals.drain(..) {
             scheduler.enqueue(rules, shared, arrival.flow, arrival.packet, arrival.out, arrival.time);
@@ -338,6 +342,7 @@ impl Guard {
         );
         self.rescues = rescues(standby.as_ref());
         let shared = datapath.shared();
+        scheduler.overlook_losses(shared, sys::now());
         hold.withdraw();
         hold.collect(arrivals);
         for arrival in arrivals.drain(..) {
@@ -442,6 +447,7 @@ impl Guard {
     fn let_all_go(&mut self, now: Time) {
         self.hold.collect(&mut self.arrivals);
         let shared = self.datapath.shared();
+        self.scheduler.overlook_losses(shared, now);
         for arrival in self.arrivals.drain(..) {
             self.scheduler.enqueue(&self.rules, shared, arrival.flow, arrival.packet, arrival.out, arrival.time);
         }

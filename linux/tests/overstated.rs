@@ -49,11 +49,11 @@ fn lose_of_answers(world: &World, ports: impl Iterator<Item = u16>) {
     world.inject(&frames(theirs(1 + MSS, MSS), Direction::Ingress));
 }
 
-#[test]
-fn a_buffer_that_is_given_too_large_is_told_once() {
-    let Some(world) = World::new() else { return };
+/// What a guard that is told 1 MB says within so long, or until it has said something and three seconds more.
+fn told(observe: bool, most: Duration) -> Option<Vec<Notice>> {
+    let world = World::new()?;
     let gate = Config { rate_mbps: 1_000, ..Config::credit(1_000_000) };
-    let options = Options { gate, step_aside: None, ..Options::new(DEVICE, 1_000_000) };
+    let options = Options { gate, observe, step_aside: None, ..Options::new(DEVICE, 1_000_000) };
     let done = AtomicBool::new(false);
     let told = std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -62,13 +62,11 @@ fn a_buffer_that_is_given_too_large_is_told_once() {
                 lose_of_answers(&world, ports.by_ref().take(10));
             }
         });
-        let outcome = world.receiver(|| {
+        let told = world.receiver(|| {
             let (stop, _keep) = UnixStream::pair().unwrap();
             let mut guard = Guard::start(options).unwrap();
             let mut told: Vec<Notice> = Vec::new();
-            let begin = Instant::now();
-            // It looks once a second whether there is anything to say.
-            let mut until = begin + Duration::from_secs(30);
+            let mut until = Instant::now() + most;
             while Instant::now() < until {
                 guard.run(ackgate_linux::now() + Span::millis(100), stop.as_fd()).unwrap();
                 told.append(&mut guard.notices());
@@ -76,11 +74,24 @@ fn a_buffer_that_is_given_too_large_is_told_once() {
                     until = until.min(Instant::now() + Duration::from_secs(3));
                 }
             }
+            assert!(guard.snapshot().lost_segments >= 8);
             let _ = guard.stop();
             told
         });
         done.store(true, Ordering::Relaxed);
-        outcome
+        told
     });
+    Some(told)
+}
+
+#[test]
+fn a_buffer_that_is_given_too_large_is_told_once() {
+    let Some(told) = told(false, Duration::from_secs(30)) else { return };
     assert_eq!(told, [Notice::BufferTooLarge { bytes: 1_000_000 }]);
+}
+
+#[test]
+fn losses_say_nothing_about_the_buffer_where_nothing_is_changed() {
+    let Some(told) = told(true, Duration::from_secs(4)) else { return };
+    assert_eq!(told, []);
 }

@@ -92,6 +92,13 @@ impl Losses {
         self.seen = Count::of(gate);
     }
 
+    /// What there is so far tells nothing.
+    pub(super) fn overlook(&mut self, gate: &Gate, now: Time) {
+        self.note(gate);
+        self.recent = Count::default();
+        self.unheard = (now, Count { lost: gate.unheard.get(), bytes: gate.bytes.get() });
+    }
+
     /// Whether what is new is an overflow.
     pub(super) fn begin(&self, gate: &Gate) -> bool {
         Count::of(gate).since(self.seen).is_overflow(self.by_chance)

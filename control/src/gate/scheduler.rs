@@ -186,6 +186,11 @@ impl Scheduler {
         self.budget = Budget::anew(state.gate());
     }
 
+    /// Nothing was held or lowered until now, whatever was decided: what was lost says nothing about the budget.
+    pub fn overlook_losses<S: State>(&mut self, state: &S, now: Time) {
+        self.budget.overlook_losses(state.gate(), now);
+    }
+
     fn observe_budget<S: State>(&mut self, rules: &Rules, state: &S, now: Time) {
         if Budget::applies(rules) {
             self.budget.observe(rules, state.gate(), self.held() > 0, now);
