@@ -346,8 +346,8 @@ INLINE void count_loss(WITH_CORE const struct flow *flow, bool timeout, __u64 no
 	add64(&GATE->belied, 1);
 	if (!since_cut || get32(&flow->hole_since) & KEPT_WINDOWS)
 		return;
-	/* Messages that nobody asks for go by what their senders' windows had been: that says nothing about a given buffer. */
-	if (port_is_known(CORE_ALONE) && !any_flag(flow, FLOW_ASKS) && get64(&GATE->largest_message) > 0)
+	/* What comes unasked goes by what its sender's window had been: that says nothing about a given buffer. */
+	if (port_is_known(CORE_ALONE) && !any_flag(flow, FLOW_ASKS))
 		return;
 	add64(&GATE->overflow, timeout ? TIMEOUT : 1);
 	if (timeout)
