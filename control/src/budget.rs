@@ -76,8 +76,9 @@ const WAITS: (u32, u32, u32) = (4, 32, 128);
 const LONGEST_SHORT: u64 = 2 * FULL_FRAME;
 /// For so long after an overflow what is lost belongs to it, at least; also for four times what responses take to begin.
 const AFTERMATH: Span = Span::millis(20);
-/// So many overflows, one so soon after the other, show that the port holds less than was given.
+/// So many overflows in a row show that the port holds less than was given.
 const DOUBTFUL: u32 = 3;
+/// Overflows no further apart than that are in a row, and PAC's cuts.
 const SOON: Span = Span::secs(10);
 /// What is lost so soon after an overflow belongs to it.
 const APART: Span = Span::millis(150);
