@@ -583,6 +583,20 @@ fn an_idle_sender_starts_again_only_when_asked_to() {
 }
 
 #[test]
+fn slow_start_grows_by_a_segment_for_each_ack_or_by_all_that_it_acknowledges() {
+    // Four segments, two ACKs; from ten on the threshold of eleven is near.
+    for (byte_counting, initial, ssthresh, expected) in
+        [(false, 4, None, 6), (true, 4, None, 8), (false, 10, Some(11), 11), (true, 10, Some(11), 11)]
+    {
+        let settings =
+            Tcp { byte_counting, initial_ssthresh: ssthresh, delayed_ack: Some(Span::millis(40)), ..tcp(initial) };
+        let pair = Pair::send(settings, 100, nothing_lost).run(Ps::micros(260));
+        let window = u64::from(pair.ends[0].sender.window.cwnd) / MSS;
+        assert_eq!(window, expected, "byte counting {byte_counting}, from {initial}");
+    }
+}
+
+#[test]
 fn halving_restarts_remember_the_window_as_a_threshold() {
     // 32 segments, idle for 1 to 7 timeouts of 200 ms: halved for each, but for the last and not below two.
     for (idle, expected) in [(150, 32), (350, 16), (550, 8), (750, 4), (1_400, 2)] {

@@ -117,6 +117,9 @@ pub struct Tcp {
     /// Whether the congestion window grows only while it is what limits the sender, as Linux does; ns-2 lets it grow
     /// with every ACK.
     pub validate_window: bool,
+    /// Whether slow start grows by all that an ACK acknowledges (RFC 3465 without its limit), as Linux does, and not by one
+    /// segment at most.
+    pub byte_counting: bool,
 }
 
 impl Default for Tcp {
@@ -161,6 +164,7 @@ impl Default for Tcp {
             idle_restart: false,
             idle_halving: false,
             validate_window: true,
+            byte_counting: false,
         }
     }
 }

@@ -78,6 +78,9 @@ pub struct TcpConfig {
     pub idle_halving: bool,
     /// Whether a window grows only while it is what limits the sender (RFC 5681 §3.1 as RFC 9438 §5.8 spells it out).
     pub validate_window: bool,
+    /// What one ACK adds to the window in slow start at most, in bytes: a segment (RFC 5681 Eq. 2), or all that it acknowledges
+    /// (RFC 3465 without its limit L).
+    pub slow_start_step: u32,
     /// Upper end of a uniformly random lateness of every timer.
     pub timer_jitter: Ps,
     /// Bytes of a frame before and behind TCP's options and payload; M21TCP-A's field is among them.
@@ -189,6 +192,7 @@ impl TcpConfig {
             idle_restart: tcp.idle_restart,
             idle_halving: tcp.idle_halving,
             validate_window: tcp.validate_window,
+            slow_start_step: if tcp.byte_counting { u32::MAX } else { mss },
             timer_jitter: Ps::from_span(scenario.host.timer_jitter),
             header,
             full_header: header.saturating_add(if tcp.timestamps { 32 } else { 20 }),

@@ -28,10 +28,11 @@ impl Window {
         self.ssthresh.max(self.cwnd / 4 * 3)
     }
 
-    /// Slow start: by at most one segment for each ACK (RFC 5681 Eq. 2).
+    /// Slow start: by at most `step` bytes for each ACK, and no more than a segment beyond its threshold.
     #[inline]
-    fn slow_start(&mut self, acked: u32, mss: u32) {
-        self.cwnd = self.cwnd.saturating_add(acked.min(mss));
+    fn slow_start(&mut self, acked: u32, step: u32, mss: u32) {
+        let left = self.ssthresh.saturating_sub(self.cwnd).max(mss);
+        self.cwnd = self.cwnd.saturating_add(acked.min(step).min(left));
     }
 }
 
@@ -74,7 +75,7 @@ impl Congestion {
     #[inline]
     pub fn grow(&mut self, window: &mut Window, acked: &Acked, config: &TcpConfig) {
         if window.cwnd < window.ssthresh {
-            window.slow_start(acked.bytes, config.mss);
+            window.slow_start(acked.bytes, config.slow_start_step, config.mss);
         } else {
             match self {
                 Self::NewReno(state) => state.avoid(window, acked.bytes, config.mss),
