@@ -1,7 +1,6 @@
 //! DCTCP for the lab's hosts: the kernel's own where it has one, else `bpf/dctcp.bpf.c`, which the kernel forgets when this
 //! process ends, however it ends.
 
-use std::fs;
 use std::mem::MaybeUninit;
 use std::sync::OnceLock;
 
@@ -11,6 +10,7 @@ use libbpf_rs::Link;
 use libbpf_rs::skel::SkelBuilder;
 
 use crate::bpf::DctcpSkelBuilder;
+use crate::machine::congestion_controls;
 use crate::testbed::TestbedError;
 
 /// What users call it.
@@ -36,8 +36,7 @@ pub fn name() -> Result<&'static str, TestbedError> {
 }
 
 fn known() -> bool {
-    let known = fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap_or_default();
-    known.split_ascii_whitespace().any(|name| name == NAME)
+    congestion_controls().iter().any(|name| name == NAME)
 }
 
 /// Registers ours. Names are the whole machine's, and another lab may run: hence the process id.

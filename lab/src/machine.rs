@@ -129,6 +129,12 @@ fn dropped(text: &str) -> Option<u64> {
     text.lines().map(|line| u64::from_str_radix(line.split_ascii_whitespace().nth(1)?, 16).ok()).sum()
 }
 
+/// Congestion controls that the kernel offers to every program; none where it does not say.
+pub(crate) fn congestion_controls() -> Vec<String> {
+    let names = fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap_or_default();
+    names.split_ascii_whitespace().map(str::to_owned).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -26,6 +26,9 @@ pub(crate) struct Harm {
     /// Rows to measure, by name or prefix. Default: all.
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     row: Vec<String>,
+    /// Congestion control of the senders, except in rows that tell of another.
+    #[arg(long, value_name = "NAME", default_value = "cubic")]
+    cc: String,
     /// Only list the rows.
     #[arg(long)]
     list: bool,
@@ -54,11 +57,13 @@ pub(super) fn run(args: &Harm) -> anyhow::Result<()> {
         return Ok(());
     }
     testbed::require_privilege()?;
+    harm::offers(&args.cc).map_err(|problem| Refused(anyhow::anyhow!("--cc: {problem}")))?;
     let stop = crate::stop::on_signals()?;
     let config = HarmConfig {
         guards: args.guard.clone(),
         pairs: args.pairs,
         rows: args.row.clone(),
+        cc: args.cc.clone(),
         program: args.guard_program.clone(),
     };
     let mut rows = Rows::begin(

@@ -314,7 +314,6 @@ impl Network {
             hosts,
             rate,
             buffer: self.buffer,
-            told: None,
             limited: self.rate != RateArgument::Unlimited,
             burst: self.burst.unwrap_or_else(|| Spec::burst_for(rate)),
             offloads: self.offloads == Switch::On,
@@ -330,6 +329,7 @@ impl Network {
                 Topology::Core => Fabric::Core,
                 Topology::LeafSpine => Fabric::LeafSpine { racks: self.racks },
             },
+            ..Spec::pac_edge()
         };
         Spec { mark: spec.mark.or_else(|| ecn.then(|| spec.usual_mark())), ..spec }
     }

@@ -118,7 +118,9 @@ impl Churn {
         };
         let listeners = serving
             .iter()
-            .map(|(host, at)| Ok((host.inside(|| self.listen(*at)).and_then(|listening| listening)?, *at)))
+            .map(|(host, at)| {
+                Ok((host.inside(|| self.listen(*at, &testbed.spec().cc)).and_then(|listening| listening)?, *at))
+            })
             .collect::<io::Result<Vec<(Socket, SocketAddr)>>>()
             .map_err(io_error("listening"))?;
         std::thread::scope(|scope| {
@@ -144,10 +146,10 @@ impl Churn {
         })
     }
 
-    fn listen(&self, at: SocketAddr) -> io::Result<Socket> {
+    fn listen(&self, at: SocketAddr, cc: &str) -> io::Result<Socket> {
         let socket = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP))?;
         socket.set_reuse_address(true)?;
-        socket.set_tcp_congestion(b"cubic")?;
+        socket.set_tcp_congestion(cc.as_bytes())?;
         // So that those who accept see that they are to end.
         socket.set_read_timeout(Some(Duration::from_millis(100)))?;
         socket.bind(&at.into())?;

@@ -34,7 +34,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::guard::GuardConfig;
-use crate::machine::{CpuTimes, Machine};
+use crate::machine::{CpuTimes, Machine, congestion_controls};
 pub use row::{Row, RowError, Unit};
 pub use verdict::{Comparison, Verdict};
 
@@ -170,6 +170,8 @@ pub struct HarmConfig {
     pub pairs: u32,
     /// Names of the rows, or beginnings of names; none for all.
     pub rows: Vec<String>,
+    /// Congestion control of the senders, which this machine's kernel offers.
+    pub cc: String,
     /// Another program than this one to guard with.
     pub program: Option<PathBuf>,
 }
@@ -263,6 +265,18 @@ pub fn choose(names: &[String]) -> Result<Vec<&'static Row>, String> {
     Ok(rows().filter(chosen).collect())
 }
 
+/// Whether this machine's kernel offers the congestion control to every program.
+///
+/// # Errors
+/// If it does not, what it offers.
+pub fn offers(cc: &str) -> Result<(), String> {
+    let all = congestion_controls();
+    if all.iter().any(|name| name == cc) {
+        return Ok(());
+    }
+    Err(format!("this kernel offers no congestion control `{cc}`, only {}", all.join(", ")))
+}
+
 /// Measures the table; `tell` hears of each row's results as they come.
 ///
 /// # Errors
@@ -278,7 +292,7 @@ pub fn run_harm(
     let busy_before = CpuTimes::busy_share(LOOK).map_err(row::io_error("reading /proc/stat"))?;
     let mut reports = Vec::new();
     for row in choose(&config.rows).map_err(RowError::Impossible)? {
-        for report in measure_row(row, &guards, config.pairs, stop)? {
+        for report in measure_row(row, &guards, config, stop)? {
             tell(&report);
             reports.push(report);
         }
@@ -300,7 +314,7 @@ struct Part<'a> {
 fn measure_row(
     row: &'static Row,
     guards: &[(Kind, Option<GuardConfig>)],
-    pairs: u32,
+    config: &HarmConfig,
     stop: &AtomicBool,
 ) -> Result<Vec<RowReport>, RowError> {
     let mut parts: Vec<Part<'_>> = guards
@@ -313,13 +327,14 @@ fn measure_row(
             impossible: false,
         })
         .collect();
+    let pairs = config.pairs;
     for index in 0..pairs * MOST_TIMES {
         let open: Vec<&mut Part<'_>> =
             parts.iter_mut().filter(|part| part.failed.is_none() && (index < pairs || part.undecided(row))).collect();
         if open.is_empty() {
             break;
         }
-        match measure_once(row, open, index, stop) {
+        match measure_once(row, open, &config.cc, index, stop) {
             Ok(()) => {}
             Err(RowError::Stopped) => return Err(RowError::Stopped),
             // Without a guard it does not work either: the row tells nothing about guards.
@@ -334,15 +349,15 @@ fn measure_row(
 
 /// One unguarded measurement and one with each guard, guards first in every other pair. An error is the unguarded run's; a
 /// guard's is kept in its part.
-fn measure_once(row: &Row, parts: Vec<&mut Part<'_>>, index: u32, stop: &AtomicBool) -> Result<(), RowError> {
-    let bare = || row.measure.measure(&row::Bench { kind: None, guard: None, index, stop });
+fn measure_once(row: &Row, parts: Vec<&mut Part<'_>>, cc: &str, index: u32, stop: &AtomicBool) -> Result<(), RowError> {
+    let bare = || row.measure.measure(&row::Bench { kind: None, guard: None, cc, index, stop });
     let mut unguarded = if index % 2 == 1 { None } else { Some(bare()?) };
     let mut guarded = Vec::new();
     for part in parts {
         if stop.load(Ordering::Relaxed) {
             return Err(RowError::Stopped);
         }
-        let bench = row::Bench { kind: part.config.map(|_| part.kind), guard: part.config, index, stop };
+        let bench = row::Bench { kind: part.config.map(|_| part.kind), guard: part.config, cc, index, stop };
         match row.measure.measure(&bench) {
             Ok(value) => guarded.push((part, value)),
             Err(RowError::Stopped) => return Err(RowError::Stopped),
@@ -418,6 +433,13 @@ mod tests {
         assert_eq!(rows.each_ref().map(|row| row.verdict), [Verdict::Noise, Verdict::Harm, Verdict::Published]);
         let report = HarmReport { rows: rows.into(), busy_before: 0.0, machine: Machine::this() };
         assert_eq!(report.harmed().map(|row| row.guard).collect::<Vec<_>>(), ["credit"]);
+    }
+
+    #[test]
+    fn a_congestion_control_that_the_kernel_does_not_offer_is_refused_with_those_that_it_does() {
+        assert_eq!(offers("reno"), Ok(()), "every kernel has it");
+        let refused = offers("renno").expect_err("no kernel has it");
+        assert!(refused.contains("renno") && refused.contains("only ") && refused.contains("reno"), "{refused}");
     }
 
     #[test]

@@ -39,7 +39,7 @@ impl Rounds {
             warmup: 1,
             start: self.start,
             fresh: false,
-            cc: Some("cubic".into()),
+            cc: Some(lab.testbed().spec().cc.to_string()),
             own_cc: None,
             mss: None,
             quickack: false,

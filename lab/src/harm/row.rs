@@ -140,6 +140,8 @@ pub(crate) struct Bench<'a> {
     pub(crate) kind: Option<Kind>,
     /// The guard as a program; `None` unguarded.
     pub(crate) guard: Option<&'a GuardConfig>,
+    /// Congestion control of the senders.
+    pub(crate) cc: &'a str,
     /// Which pair it is, from 0.
     pub(crate) index: u32,
     /// Set when the user has had enough.
@@ -153,6 +155,7 @@ impl Bench<'_> {
     }
 
     fn fit(&self, spec: Spec) -> Spec {
+        let spec = Spec { cc: self.cc.to_owned().into(), ..spec };
         match self.guard {
             Some(guard) => guard.fit(spec),
             None => spec,

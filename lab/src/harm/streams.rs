@@ -43,7 +43,7 @@ pub(crate) enum End {
 /// Sets up a socket before it connects to, or listens for, the host at the address.
 pub(crate) type Setup = dyn Fn(&Socket, End, SocketAddr) -> io::Result<()> + Sync;
 
-/// Nothing but what all connections get: CUBIC at the senders, no Nagle.
+/// Nothing but what all connections get: the senders' congestion control, no Nagle.
 pub(crate) fn plain(_: &Socket, _: End, _: SocketAddr) -> io::Result<()> {
     Ok(())
 }
@@ -73,10 +73,9 @@ pub(super) fn open_as(
 ) -> Result<Vec<Pair>, RowError> {
     make_room(2 * count as u64 + 256)?;
     let hosts: Vec<usize> = hosts.take(count).collect();
-    let receiver = SocketAddr::new(Testbed::receiver_address(false), 0);
     let listeners = hosts
         .iter()
-        .map(|&k| testbed.sender(k).inside(|| listen(k, protocol, receiver, setup)).and_then(|listening| listening))
+        .map(|&k| testbed.sender(k).inside(|| listen(testbed, k, protocol, setup)).and_then(|listening| listening))
         .collect::<io::Result<Vec<Socket>>>()
         .map_err(io_error("listening at a sender host"))?;
     let connect = || -> io::Result<Vec<Socket>> {
@@ -128,13 +127,13 @@ pub(super) fn address(k: usize) -> SocketAddr {
     SocketAddr::new(Testbed::sender_address(k, false), PORT)
 }
 
-fn listen(k: usize, protocol: Protocol, receiver: SocketAddr, setup: &Setup) -> io::Result<Socket> {
+fn listen(testbed: &Testbed, k: usize, protocol: Protocol, setup: &Setup) -> io::Result<Socket> {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, Some(protocol))?;
     socket.set_reuse_address(true)?;
     if protocol == Protocol::TCP {
-        socket.set_tcp_congestion(b"cubic")?;
+        socket.set_tcp_congestion(testbed.spec().cc.as_bytes())?;
     }
-    setup(&socket, End::Sender, receiver)?;
+    setup(&socket, End::Sender, SocketAddr::new(Testbed::receiver_address(false), 0))?;
     socket.set_read_timeout(Some(PATIENCE))?;
     socket.bind(&address(k).into())?;
     socket.listen(4096)?;

@@ -96,7 +96,7 @@ pub fn run_soak(config: &SoakConfig, stop: &AtomicBool, mut tell: impl FnMut(&Sa
     };
     let mut looker = Looker::new(lab.testbed(), Guard::start(lab.testbed(), &guard)?)?;
     let before = looker.frames()?;
-    let bench = |stop| Bench { kind: None, guard: None, index: 0, stop };
+    let bench = |stop| Bench { kind: None, guard: None, cc: "cubic", index: 0, stop };
     let (began, over) = (Instant::now(), AtomicBool::new(false));
     let mut samples = Vec::new();
     let (done, looked) = std::thread::scope(|scope| {

@@ -1,5 +1,6 @@
 //! What a testbed is built from, and what makes no sense.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use super::tools::TestbedError;
@@ -70,6 +71,8 @@ pub struct Spec {
     /// Lets the receiver delay its ACKs as the kernel likes; otherwise every segment is acknowledged at once, as in the
     /// papers.
     pub delayed_ack: bool,
+    /// Congestion control of the lab's own senders, where what is measured does not say otherwise.
+    pub cc: Cow<'static, str>,
     /// Hosts negotiate ECN.
     pub ecn: bool,
     /// The port marks ECN-capable frames that find more than this many bytes queued.
@@ -118,6 +121,7 @@ impl Spec {
             receiver_rto_min: None,
             initial_window: None,
             delayed_ack: false,
+            cc: Cow::Borrowed("cubic"),
             ecn: false,
             mark: None,
             rtts: Vec::new(),
