@@ -14,6 +14,8 @@
 #define SIDE_BY_SIDE 3
 /* So many times more requests than answer within a response's time on the link keep it busy although servers answer at random times. */
 #define ASKED_AHEAD 4
+/* So many turns at a time fill a long path, unless senders are few. */
+#define TURNS_ON_THE_WAY 8
 /* So many debts fill the threshold that each may be unpaid because of the others. */
 #define SMALL_DEBTS 12
 
@@ -103,12 +105,16 @@ INLINE __u64 windows_abreast(WITH_CORE const struct flow *flow, const struct vie
 	return min_u64(peak, 1 + ASKED_AHEAD * meanwhile / response);
 }
 
-/* One window leaves room beside it for the begin of the next turn. */
+/*
+ * One window leaves room beside it for the begin of the next turn. Over a long path that begins a round trip before it shows: as many windows
+ * are on their way as fill the path, each with its part of what that holds, but no less than over a short one.
+ */
 INLINE __u32 largest_window(WITH_CORE const struct flow *flow, const struct view *view)
 {
 	__u64 mss = get32(&flow->mss), cap = get64(&GATE->most), abreast = windows_abreast(CORE flow, view);
-	__u64 all = (abreast > 1 ? cap : cap * 4 / 5) + view->pipe;
-	__u64 segments = all / abreast / max_u64(mss + get32(&flow->header), 1);
+	__u64 turn = cap * 4 / 5, turns = few_send(CORE_ALONE) ? 1 : TURNS_ON_THE_WAY;
+	__u64 window = abreast > 1 ? (cap + view->pipe) / abreast : max_u64(turn, (turn + view->pipe) / turns);
+	__u64 segments = window / max_u64(mss + get32(&flow->header), 1);
 
 	return min_u64(max_u64(segments, LEAST_SEGMENTS) * mss, 1u << 30);
 }
@@ -149,6 +155,13 @@ INLINE __u32 increment(WITH_CORE const struct flow *flow, __u32 acked, const str
 	return grown;
 }
 
+/* Whether it acknowledges nothing of the present answer, which was asked for after what it does acknowledge had come. The request is
+ * charged with that answer; what leaves before it sets nothing in motion. */
+INLINE bool is_of_earlier_answers(WITH_CORE const struct flow *flow, const struct outgoing *out)
+{
+	return SETTINGS->charge_requests && ahead_of(get32(&flow->received), out->ack) >= get64(&flow->size);
+}
+
 /* Eq. 3: what the segment acknowledges, and what the sender's window grows by. */
 INLINE void pac_trigger(WITH_CORE const struct flow *flow, const struct outgoing *out, const struct view *view, struct trigger *trigger)
 {
@@ -172,7 +185,7 @@ INLINE void pac_trigger(WITH_CORE const struct flow *flow, const struct outgoing
 	trigger->increment = increment(CORE flow, acked, out);
 	if (trigger->moves_edge)
 		trigger->increment = min_u64(trigger->increment, saturating_sub(advertised(flow, out, trigger), get32(&flow->window)));
-	if (pac_has_no_more(CORE flow) || any_flag(flow, FLOW_ONE_WAY))
+	if (pac_has_no_more(CORE flow) || any_flag(flow, FLOW_ONE_WAY) || is_of_earlier_answers(CORE flow, out))
 		return;
 	payload = acked + div_ceil(trigger->increment, max_u32(mss, 1)) * max_u32(mss, 1);
 	trigger->wire = min_u64(min_u64(flow_wire(flow, payload), room(flow, out, trigger)), still_expected(CORE flow));
@@ -200,12 +213,14 @@ INLINE void pac_note_silence(WITH_CORE struct flow *flow)
 	 * tells nothing. */
 	if (owed > 0 && (flags & (FLOW_PUSHED | FLOW_AWAITED)) == (FLOW_PUSHED | FLOW_AWAITED))
 		raise_flags(flow, FLOW_DRY);
-	/* Less came than was charged, and the sender waits for nobody but us: as in look_through. Among many, each owes little,
-	 * and is silent because of the others. */
+	/* Less came than was charged, and the sender waits for nobody but us: as in look_through. Among many that have answered before, each owes
+	 * little, and is silent because of the others. In its first answer the model only grows, and by more than some senders do. */
 	if (get32(&flow->held) > 0 && !(flags & FLOW_ASKED)) {
-		if (SETTINGS->charge_requests && (__u64)SMALL_DEBTS * owed >= get64(&GATE->threshold))
+		bool large = (__u64)SMALL_DEBTS * owed >= get64(&GATE->threshold), answered = get32(&flow->last_response) > 0;
+
+		if (SETTINGS->charge_requests && (large || !answered))
 			shrink(flow, owed);
-		if (2ull * owed >= get64(&GATE->threshold))
+		if (2ull * owed >= get64(&GATE->threshold) || (SETTINGS->charge_requests && large && answered))
 			raise_flags(flow, FLOW_AVOIDANCE);
 	}
 }

@@ -37,13 +37,19 @@ INLINE bool reduces(const struct flow *flow, const struct outgoing *out)
 	return out->ece && !reacting && !(flags & FLOW_RECOVERING);
 }
 
-/* The model's window was too large: so much, in wire bytes, was charged and never sent. */
+/* What came since the last ACK left, payload bytes: a window's worth once the sender waits for the next. */
+INLINE __u32 latest_flight(const struct flow *flow)
+{
+	return any_flag(flow, FLOW_ACKED) ? ahead_of(get32(&flow->received), get32(&flow->released_ack)) : 0;
+}
+
+/* The model's window was too large: so much, in wire bytes, was charged and never sent. It is no smaller than what came. */
 INLINE void shrink(struct flow *flow, __u64 wire)
 {
 	__u64 window = get32(&flow->window), mss = get32(&flow->mss);
-	__u64 excess = wire * mss / max_u64(mss + get32(&flow->header), 1);
+	__u64 excess = wire * mss / max_u64(mss + get32(&flow->header), 1), least = max_u64(2 * mss, latest_flight(flow));
 
-	set32(&flow->window, max_u64(saturating_sub(window, excess), min_u64(2 * mss, window)));
+	set32(&flow->window, max_u64(saturating_sub(window, excess), min_u64(least, window)));
 	set32(&flow->streamed, saturating_sub(get32(&flow->streamed), excess));
 }
 

@@ -82,3 +82,16 @@ fn among_many_nothing_that_was_asked_for_is_lost() {
     // What comes while requests are held is not paced again.
     assert_worth(0.8, &[(64, 4, "4KB", "1ms")]);
 }
+
+#[test]
+fn under_pac_loops_fill_the_link_too() {
+    // Senders, requests outstanding, size of an answer, RTT; the first two had 0.61 and 0.43 of the link when ACKs that wait before a request
+    // were charged with its answer as well, the last 0.74 when the window of each flow was as large as budget and path together.
+    for (senders, outstanding, volume, rtt) in
+        [(64, 1, "64KB", "120us"), (200, 1, "64KB", "120us"), (64, 4, "20KB", "120us"), (64, 1, "256KB", "1ms")]
+    {
+        let report = loops("pac", senders, outstanding, volume, rtt);
+        let point = format!("{senders} senders, {outstanding} x {volume}, {rtt}");
+        assert!(report.goodput_mbps > 830.0, "{point}: {} Mb/s", report.goodput_mbps);
+    }
+}

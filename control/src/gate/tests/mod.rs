@@ -227,6 +227,7 @@ mod link;
 mod losses;
 mod messages;
 mod others;
+mod pac;
 mod paths;
 mod pipelining;
 mod properties;

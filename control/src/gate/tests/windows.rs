@@ -9,13 +9,21 @@ fn shown_beside(others: u32) -> u32 {
 
 /// The same where timers are at least that long; zero: not known.
 fn shown_with(own_timer: Span, others: u32) -> u32 {
+    shown_over(None, own_timer, others)
+}
+
+/// The same over a path that takes so long.
+fn shown_over(rtt: Option<Span>, own_timer: Span, others: u32) -> u32 {
     let mut host = Host::new(Config { bound_windows: true, rate_mbps: 1_000, own_timer, ..config() });
     for flow in 0..=others {
         host.connect(flow);
     }
+    if let Some(rtt) = rtt {
+        host.make_path(0, rtt);
+    }
     for i in 0..100 {
         host.data(0, 1 + i * MSS, MSS);
-        host.ack(0, 1 + (i + 1) * MSS);
+        host.send(0, Segment { window: u16::MAX, ..pure_ack(1 + (i + 1) * MSS) });
     }
     u32::from(host.wire.last().unwrap().2) << 7
 }
@@ -28,6 +36,21 @@ fn windows_of_a_few_senders_fit_the_buffer_together() {
     }
     assert!(shown_beside(15) >= 3 * MSS, "two segments for an ACK, and one on its way");
     assert_eq!(shown_beside(63), shown_beside(0), "of many, one window at a time");
+}
+
+#[test]
+fn over_a_long_path_a_few_windows_of_many_senders_are_on_their_way_at_once() {
+    let shown = |ms, others| u64::from(shown_over(Some(Span::millis(ms)), Span::ZERO, others));
+    let (budget, one) = (90_000, u64::from(shown_beside(63)));
+    // At 1 Gb/s the path holds so much.
+    for (ms, holds) in [(1, 125_000), (3, 375_000), (5, 625_000)] {
+        let window = shown(ms, 63);
+        assert!(window >= one, "no less than nearby: {window}");
+        // Payload, and what a path holds is with headers.
+        assert!(8 * window >= holds / 20 * 19, "{ms} ms: eight fill the path: {window}");
+        assert!(window <= one.max((budget + holds) / 8), "{ms} ms: and no more: {window}");
+        assert!(shown(ms, 0) >= holds / 20 * 19, "{ms} ms: one alone fills it");
+    }
 }
 
 #[test]
