@@ -156,7 +156,11 @@ impl Host {
     /// Fills the budget with a debt of flow `flow`.
     fn fill(&mut self, flow: u32) {
         let threshold = self.shim.gate().threshold.get();
-        let owed = threshold.saturating_sub(self.in_flight()) as u32;
+        self.owe(flow, threshold.saturating_sub(self.in_flight()) as u32);
+    }
+
+    /// Flow `flow` owes so much more.
+    fn owe(&mut self, flow: u32, owed: u32) {
         self.shim.ensure(FlowId(flow));
         self.shim.state.flows[flow as usize].owed.add(owed);
         self.shim.state.flows[flow as usize].last_active.set(self.now.0);

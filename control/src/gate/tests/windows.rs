@@ -51,6 +51,7 @@ fn over_a_long_path_a_few_windows_of_many_senders_are_on_their_way_at_once() {
         assert!(window <= one.max((budget + holds) / 8), "{ms} ms: and no more: {window}");
         assert!(shown(ms, 0) >= holds / 20 * 19, "{ms} ms: one alone fills it");
     }
+    assert!(16 * shown(1, 15) >= 125_000 / 20 * 19, "sixteen, which are few, fill it together");
 }
 
 #[test]
