@@ -80,10 +80,14 @@ fn what_waits_behind_datagrams_makes_no_path_longer() {
 
 #[test]
 fn a_few_senders_keep_their_part_beside_connections_that_are_left_alone() {
+    // What such flows lose by chance decides: the mean of six runs.
     let rest = "background = [{ guarded = false, senders = 4, rate = \"10gbit\", rtt = \"1ms\" }]";
-    let unguarded = pulled("none", 8, 400, rest).goodput_mbps;
+    let mean = |scheme: &str| {
+        (1..=6).map(|seed| pulled(scheme, 8, 400, &format!("seed = {seed}\n{rest}")).goodput_mbps).sum::<f64>() / 6.0
+    };
+    let unguarded = mean("none");
     for scheme in ["credit", AUTO] {
-        let guarded = pulled(scheme, 8, 400, rest).goodput_mbps;
+        let guarded = mean(scheme);
         assert!(guarded >= 0.6 * unguarded, "{scheme}: {guarded} of {unguarded} Mb/s");
     }
 }

@@ -26,6 +26,10 @@ pub(super) struct Scoreboard {
     sent: VecDeque<Sent>,
     /// First transmissions below this were sent before something that has arrived.
     overtaken: u64,
+    /// What is missing below is on its way again.
+    repaired: u64,
+    /// What blocks have told since this was last settled lies within.
+    news: (u64, u64),
 }
 
 /// How losses are found.
@@ -55,11 +59,27 @@ impl Scoreboard {
         Self { losses, ..Self::default() }
     }
 
-    /// A recovery begins, or a timeout ends it: nothing has been sent in it.
+    /// A recovery begins: nothing has been sent in it. With RACK what was sent in the one before is on its way all the same: its end may have
+    /// come while later losses were known and repaired.
+    pub(super) fn begin_recovery(&mut self, una: u64) {
+        if self.losses == Losses::Rack {
+            self.sent.retain(|sent| sent.end > una);
+        } else {
+            self.begin(una);
+        }
+    }
+
+    /// Whether what begins at `offset` was sent again, and has not been found lost since.
+    pub(super) fn is_sent_again(&self, offset: u64) -> bool {
+        self.sent.iter().any(|sent| sent.start <= offset && offset < sent.end)
+    }
+
+    /// A timeout: all that was sent is lost.
     pub(super) fn begin(&mut self, una: u64) {
         self.high_rxt = una;
         self.rescue_rxt = 0;
         self.overtaken = 0;
+        self.repaired = 0;
         self.sent.clear();
     }
 
@@ -73,7 +93,11 @@ impl Scoreboard {
     /// After an ACK: what was sent before something that it tells of, and is still missing, was lost (again). Returns
     /// whether there is any.
     pub(super) fn settle(&mut self, una: u64, mss: u32) -> bool {
-        let heard_of = |sent: &Sent| sent.end <= una || self.hole(sent.start, sent.end).0 >= sent.end;
+        // What is not among the news was looked at before.
+        let news = std::mem::take(&mut self.news);
+        let is_news = |sent: &Sent| sent.start < news.1 && news.0 < sent.end;
+        let heard_of =
+            |sent: &Sent| sent.end <= una || (is_news(sent) && self.hole(sent.start, sent.end).0 >= sent.end);
         if self.losses == Losses::Fack {
             // As Linux: a segment has arrived that begins above all that had been sent by then.
             let lost = |sent: &Sent| self.highest() > sent.max + u64::from(mss);
@@ -81,33 +105,36 @@ impl Scoreboard {
                 (self.sent.len(), self.sent.iter().filter(|sent| !heard_of(sent)).copied().collect());
             let left: VecDeque<Sent> = kept.iter().filter(|sent| !lost(sent)).copied().collect();
             let again = left.len() < kept.len();
+            if again {
+                self.repaired = 0;
+            }
             if left.len() < before {
                 self.sent = left;
             }
             return again;
         }
         let Some(last) = self.sent.iter().rposition(heard_of) else { return false };
-        let lost = !self.sent.iter().take(last).all(heard_of);
+        let lost = self.sent.iter().take(last).filter(|sent| !heard_of(sent)).map(|sent| sent.start).min();
+        self.repaired = self.repaired.min(lost.unwrap_or(u64::MAX));
         self.overtaken = self.sent[last].max;
         self.sent.drain(..=last);
-        lost
+        lost.is_some()
     }
 
     /// The next piece, of at most a segment, that was lost and is not on its way again.
-    pub(super) fn next_lost(&self, una: u64, mss: u32) -> Option<(u64, u64)> {
+    pub(super) fn next_lost(&mut self, una: u64, mss: u32) -> Option<(u64, u64)> {
         self.next_missing(una, self.lost_below(mss), mss)
     }
 
     /// The same of what is missing below `limit`, lost or not.
-    pub(super) fn next_missing(&self, una: u64, limit: u64, mss: u32) -> Option<(u64, u64)> {
-        let mut at = una;
+    pub(super) fn next_missing(&mut self, una: u64, limit: u64, mss: u32) -> Option<(u64, u64)> {
         loop {
-            let (start, hole_end) = self.hole(at, limit);
+            let (start, hole_end) = self.hole(self.repaired.max(una), limit);
             if start >= hole_end {
                 return None;
             }
-            match self.sent.iter().find(|sent| sent.start <= start && start < sent.end) {
-                Some(sent) => at = sent.end,
+            match self.sent.iter().rev().find(|sent| sent.start <= start && start < sent.end) {
+                Some(sent) => self.repaired = sent.end,
                 None => return Some((start, hole_end.min(start + u64::from(mss)))),
             }
         }
@@ -149,6 +176,7 @@ impl Scoreboard {
         let new = merged.1 - merged.0 > covered;
         if new {
             self.ranges.splice(first..last, [merged]);
+            self.news = if self.news.1 == 0 { (start, end) } else { (self.news.0.min(start), self.news.1.max(end)) };
         }
         new
     }
@@ -173,10 +201,8 @@ impl Scoreboard {
     /// The first hole at or after `from`: where it begins and where it ends (`limit` when nothing follows).
     pub(super) fn hole(&self, from: u64, limit: u64) -> (u64, u64) {
         let mut start = from;
-        for range in &self.ranges {
-            if range.1 <= start {
-                continue;
-            }
+        let first = self.ranges.partition_point(|range| range.1 <= from);
+        for range in &self.ranges[first..] {
             if range.0 > start {
                 return (start, range.0.min(limit));
             }
@@ -226,7 +252,8 @@ impl Scoreboard {
     pub(super) fn pipe(&self, una: u64, max: u64, mss: u32) -> u64 {
         let lost_below = self.lost_below(mss);
         let mut pipe = 0;
-        let mut at = una;
+        // Where retransmissions are remembered, what is lost counts for nothing.
+        let mut at = if self.tracks() { una.max(lost_below) } else { una };
         while at < max {
             let (start, end) = self.hole(at, max);
             if start >= end {

@@ -19,7 +19,8 @@ impl Sender {
         self.timed_end = 0;
         self.forget_tail();
         if let Some(board) = &mut self.board {
-            board.begin(self.una);
+            self.retransmit_now = !board.is_sent_again(self.una);
+            board.begin_recovery(self.una);
             match config.losses {
                 Losses::Fack => self.begin_halving(config),
                 Losses::Rack => {
