@@ -96,6 +96,7 @@ impl Setup {
                 CongestionControl::NewReno => "reno".into(),
                 CongestionControl::Cubic => "cubic".into(),
                 CongestionControl::Dctcp => dctcp::NAME.into(),
+                CongestionControl::Bbr => "bbr".into(),
             }),
             mss: (tcp.mss < FULL).then_some(tcp.mss),
         }

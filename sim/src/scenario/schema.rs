@@ -104,7 +104,7 @@ mod tests {
         assert_eq!(find("senders").range.as_deref(), Some("1 to 100000"));
         assert_eq!(find("seed").takes, "a whole number from 0 to 9223372036854775807");
         assert_eq!(find("tcp.rto_min").takes, "a time such as \"200ms\"");
-        assert_eq!(find("tcp.cc").takes, "\"newreno\" or \"cubic\" or \"dctcp\"");
+        assert_eq!(find("tcp.cc").takes, "\"newreno\" or \"cubic\" or \"dctcp\" or \"bbr\"");
         assert_eq!(find("workload.volume").kind.as_deref(), Some("rounds"));
         assert_eq!(find("background.0.workload.mean_gap").kind.as_deref(), Some("epochs"));
         assert_eq!(find("network.topology.spines").kind.as_deref(), Some("leaf-spine"));

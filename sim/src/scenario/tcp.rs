@@ -120,6 +120,9 @@ pub struct Tcp {
     /// Whether slow start grows by all that an ACK acknowledges (RFC 3465 without its limit), as Linux does, and not by one
     /// segment at most.
     pub byte_counting: bool,
+    /// Whether senders pace: bursts of a millisecond's worth, at most 64 KB, at twice the window for each round trip in slow start,
+    /// and 1.2 times afterwards, as Linux does with `fq`. BBR always does.
+    pub pacing: bool,
 }
 
 impl Default for Tcp {
@@ -165,6 +168,7 @@ impl Default for Tcp {
             idle_halving: false,
             validate_window: true,
             byte_counting: false,
+            pacing: false,
         }
     }
 }
@@ -194,6 +198,8 @@ pub enum CongestionControl {
     Cubic,
     /// DCTCP (RFC 8257).
     Dctcp,
+    /// BBR, version 1, as Linux has it: paced by a model of the path, whatever is lost.
+    Bbr,
 }
 
 /// Where the random part of a timeout enters.

@@ -81,6 +81,8 @@ pub struct TcpConfig {
     /// What one ACK adds to the window in slow start at most, in bytes: a segment (RFC 5681 Eq. 2), or all that it acknowledges
     /// (RFC 3465 without its limit L).
     pub slow_start_step: u32,
+    /// Whether segments leave at a rate.
+    pub paces: bool,
     /// Upper end of a uniformly random lateness of every timer.
     pub timer_jitter: Ps,
     /// Bytes of a frame before and behind TCP's options and payload; M21TCP-A's field is among them.
@@ -96,6 +98,13 @@ pub struct TcpConfig {
 }
 
 impl TcpConfig {
+    /// Whether congestion control goes by a model of the path (BBR), and not by what was acknowledged or lost.
+    #[inline]
+    #[must_use]
+    pub fn models_path(&self) -> bool {
+        self.algorithm == CongestionControl::Bbr
+    }
+
     /// Whether losses are found by RACK (RFC 8985), and tail loss probes are sent.
     #[inline]
     #[must_use]
@@ -193,6 +202,7 @@ impl TcpConfig {
             idle_halving: tcp.idle_halving,
             validate_window: tcp.validate_window,
             slow_start_step: if tcp.byte_counting { u32::MAX } else { mss },
+            paces: tcp.pacing || tcp.cc == CongestionControl::Bbr,
             timer_jitter: Ps::from_span(scenario.host.timer_jitter),
             header,
             full_header: header.saturating_add(if tcp.timestamps { 32 } else { 20 }),

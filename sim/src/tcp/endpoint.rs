@@ -88,7 +88,11 @@ impl Endpoint {
     #[must_use]
     pub fn deadline(&self) -> Ps {
         let deadline = self.sender.deadline.min(self.receiver.ack_deadline);
-        if self.sender.more_timers { deadline.min(self.sender.turn_at).min(self.sender.tail_at) } else { deadline }
+        if self.sender.more_timers {
+            deadline.min(self.sender.turn_at).min(self.sender.tail_at).min(self.sender.pace_at)
+        } else {
+            deadline
+        }
     }
 
     /// A segment arrives.
@@ -181,6 +185,9 @@ impl Endpoint {
         if self.sender.more_timers {
             if self.sender.turn_at <= now {
                 self.sender.turn_at = Ps::NEVER;
+            }
+            if self.sender.pace_at <= now {
+                self.sender.pace_at = Ps::NEVER;
             }
             self.sender.handle_silence(now);
         }

@@ -1,10 +1,12 @@
 //! Congestion control: how a sender's window grows with ACKs and shrinks with losses and marks. One file each;
 //! recovery itself (what to retransmit when) is the sender's.
 
+mod bbr;
 mod cubic;
 mod dctcp;
 mod newreno;
 
+pub use bbr::{Bbr, Delivery, Repair};
 pub use cubic::Cubic;
 pub use dctcp::Dctcp;
 pub use newreno::NewReno;
@@ -45,6 +47,8 @@ pub enum Congestion {
     Cubic(Box<Cubic>),
     /// RFC 8257.
     Dctcp(Box<Dctcp>),
+    /// BBR: it sets the window itself, by [`Bbr::handle_ack`], and takes no notice of thresholds.
+    Bbr(Box<Bbr>),
 }
 
 /// What an ACK of new data tells.
@@ -68,12 +72,16 @@ impl Congestion {
             CongestionControl::NewReno => Self::NewReno(NewReno::default()),
             CongestionControl::Cubic => Self::Cubic(Box::default()),
             CongestionControl::Dctcp => Self::Dctcp(Box::default()),
+            CongestionControl::Bbr => Self::Bbr(Box::new(Bbr::new(config))),
         }
     }
 
     /// New data was acknowledged outside of recovery, and the window was what limited the sender.
     #[inline]
     pub fn grow(&mut self, window: &mut Window, acked: &Acked, config: &TcpConfig) {
+        if config.models_path() {
+            return;
+        }
         if window.cwnd < window.ssthresh {
             window.slow_start(acked.bytes, config.slow_start_step, config.mss);
         } else {
@@ -81,6 +89,7 @@ impl Congestion {
                 Self::NewReno(state) => state.avoid(window, acked.bytes, config.mss),
                 Self::Cubic(state) => state.avoid(window, acked, config.mss),
                 Self::Dctcp(state) => state.reno.avoid(window, acked.bytes, config.mss),
+                Self::Bbr(_) => {}
             }
         }
         window.cwnd = window.cwnd.min(config.max_window);
@@ -101,6 +110,10 @@ impl Congestion {
             Self::NewReno(state) => state.after_loss(in_flight, config.mss),
             Self::Cubic(state) => state.after_loss(window, config.mss),
             Self::Dctcp(state) => state.reno.after_loss(in_flight, config.mss),
+            Self::Bbr(state) => {
+                state.handle_loss();
+                window.ssthresh
+            }
         }
     }
 
@@ -110,6 +123,10 @@ impl Congestion {
             Self::NewReno(state) => state.after_loss(in_flight, config.mss),
             Self::Cubic(state) => state.after_timeout(window, config.mss),
             Self::Dctcp(state) => state.reno.after_loss(in_flight, config.mss),
+            Self::Bbr(state) => {
+                state.handle_timeout(config.mss);
+                window.ssthresh
+            }
         }
     }
 
@@ -123,6 +140,8 @@ impl Congestion {
                 let cwnd = state.after_ece(window, config);
                 return Window { cwnd, ssthresh: cwnd };
             }
+            // A mark is no reason to send less.
+            Self::Bbr(_) => return *window,
         };
         Window { cwnd: cut.max(config.ecn_min), ssthresh: cut.max(2 * config.mss) }
     }

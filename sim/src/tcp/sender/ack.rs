@@ -32,6 +32,7 @@ impl Sender {
         if ack == self.max && edge == self.right && self.says_nothing(packet, ack, config) {
             return;
         }
+        let before = config.models_path().then(|| self.in_network(config));
         let window_changed = edge != self.right;
         if ack > self.una || edge > self.right {
             self.right = edge;
@@ -63,6 +64,9 @@ impl Sender {
         }
         if config.has_rack() {
             self.handle_rack(now, packet, ack, arrived.acked > 0, config);
+        }
+        if config.paces {
+            self.handle_rate(now, packet, before, arrived.rtt, config, random);
         }
         if config.cap.is_some() && self.phase != Phase::Recovery {
             self.cap_window(config);

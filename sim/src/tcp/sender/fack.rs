@@ -11,7 +11,7 @@ impl Sender {
     /// A recovery begins: its first retransmission may go.
     pub(super) fn begin_halving(&mut self, config: &TcpConfig) {
         self.halving = false;
-        self.window.cwnd = self.window.cwnd.min(self.in_network(config).saturating_add(config.mss));
+        self.window.cwnd = self.window.cwnd.min(self.room_for(1, config));
     }
 
     /// An ACK has been dealt with otherwise: it told `news` of what has arrived, or `advanced` the window; `doubtful` when
@@ -29,21 +29,15 @@ impl Sender {
                 self.window.cwnd -= config.mss;
             }
             self.halving = !self.halving;
-            self.window.cwnd = self.window.cwnd.min(self.in_network(config).saturating_add(config.mss));
+            self.window.cwnd = self.window.cwnd.min(self.room_for(1, config));
         } else if doubtful || !quiet {
-            self.window.cwnd = self.window.cwnd.min(self.in_network(config).saturating_add(BURST * config.mss));
+            self.window.cwnd = self.window.cwnd.min(self.room_for(BURST, config));
         }
     }
 
-    /// Bytes that have been sent and neither arrived nor got lost, as far as is known.
-    fn in_network(&self, config: &TcpConfig) -> u32 {
-        let Some(board) = &self.board else { return 0 };
-        let bytes = if self.phase == Phase::Loss {
-            // All was lost, and is sent again up to `nxt`.
-            self.nxt - self.una - board.bytes_below(self.nxt)
-        } else {
-            board.pipe(self.una, self.max, config.mss)
-        };
-        u32::try_from(bytes).unwrap_or(u32::MAX)
+    /// The window that leaves room for `segments` more.
+    fn room_for(&self, segments: u32, config: &TcpConfig) -> u32 {
+        let in_network = u32::try_from(self.in_network(config)).unwrap_or(u32::MAX);
+        in_network.saturating_add(segments * config.mss)
     }
 }

@@ -12,7 +12,10 @@
 mod ack;
 mod fack;
 mod loss;
+mod model;
+mod pace;
 mod prr;
+mod rate;
 mod sent;
 mod tail;
 mod transmit;
@@ -31,7 +34,12 @@ use super::sack::Scoreboard;
 use crate::engine::{Ps, Random};
 use crate::net::Packet;
 
+pub(super) use pace::burst;
+pub(super) use rate::Delivered;
+
+use pace::Pace;
 use prr::Prr;
+use rate::RateLog;
 use sent::SentLog;
 use tail::Tail;
 
@@ -145,6 +153,11 @@ pub struct Sender {
     prr: Prr,
     /// When each segment was sent, where each is timed.
     sent: Option<Box<SentLog>>,
+    /// How fast segments arrive, where congestion control goes by that.
+    rates: Option<Box<RateLog>>,
+    /// At what rate segments leave, where they are paced; and when the next may, [`Ps::NEVER`] while none waits.
+    pace: Option<Box<Pace>>,
+    pub(in crate::tcp) pace_at: Ps,
 }
 
 impl Sender {
@@ -169,7 +182,7 @@ impl Sender {
             tail_due: false,
             cwr: false,
             first_partial: false,
-            more_timers: config.has_rack() || config.cap.is_some(),
+            more_timers: config.has_rack() || config.cap.is_some() || config.paces,
             dupacks: 0,
             recover: 0,
             timed_out: u64::MAX,
@@ -200,6 +213,9 @@ impl Sender {
             tail: Tail::default(),
             prr: Prr::default(),
             sent: config.times_each_segment().then(Box::default),
+            rates: config.models_path().then(Box::default),
+            pace: config.paces.then(Box::default),
+            pace_at: Ps::NEVER,
         }
     }
 
@@ -221,6 +237,7 @@ impl Sender {
     }
 
     pub(super) fn write(&mut self, bytes: u64, last: bool) {
+        self.note_limit();
         self.end += bytes;
         self.last |= last;
     }
@@ -265,6 +282,9 @@ impl Sender {
 
     /// What it sends within a time, by its congestion window and round-trip time, a fifth added as in Linux's pacing rate.
     pub(crate) fn bytes_in(&self, time: Ps) -> u64 {
+        if let Some(bytes) = self.paced_bytes_in(time) {
+            return bytes;
+        }
         let srtt = u128::from(self.srtt().0.max(1));
         let bytes = u128::from(self.window.cwnd) * u128::from(time.0) * 6 / (5 * srtt);
         u64::try_from(bytes).unwrap_or(u64::MAX)
@@ -364,5 +384,6 @@ impl Sender {
         self.right = 1 + window;
         self.max_rwnd = u32::try_from(window).unwrap_or(u32::MAX);
         self.last_send = now;
+        self.begin_pace(now, config);
     }
 }

@@ -21,7 +21,7 @@ pub(super) struct Prr {
 
 impl Sender {
     /// Everything that the receiver has told to have.
-    fn arrived(&self) -> u64 {
+    pub(super) fn arrived(&self) -> u64 {
         self.una + self.board.as_ref().map_or(0, |board| board.bytes_below(self.max))
     }
 

@@ -34,6 +34,9 @@ impl Sender {
     /// The next piece to send now.
     #[inline(always)]
     pub(in crate::tcp) fn poll_chunk(&mut self, now: Ps, config: &TcpConfig, random: &mut Random) -> Option<Chunk> {
+        if config.paces && !self.tail_due && !self.has_pace(now, config) {
+            return None;
+        }
         if (self.phase != Phase::Open || self.tail_due)
             && let Repair::Done(chunk) = self.poll_repair(now, config, random)
         {
@@ -244,6 +247,9 @@ impl Sender {
         if start == end {
             // Window probe: an old number, no data.
             return Chunk { start: start - 1, len: 0, flags: Flags::ACK, bits: 0 };
+        }
+        if config.paces {
+            self.note_sent(now, start, end, config, random);
         }
         let data_end = end.min(self.end);
         let len = (data_end - start.min(data_end)) as u16;
