@@ -120,3 +120,22 @@ impl Sender {
         u64::try_from(u128::from(rate) * u128::from(time.0) / u128::from(PS_PER_SEC)).ok()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::{CongestionControl, Scenario, Tcp};
+
+    #[test]
+    fn the_application_limits_a_sender_only_while_the_window_has_room() {
+        let tcp = Tcp { cc: CongestionControl::Bbr, sack: true, ..Tcp::default() };
+        let config = TcpConfig::new(&Scenario::default(), &tcp);
+        for (in_flight, limited) in [(9_999, true), (10_000, false)] {
+            let mut sender = Sender::new(&config, 0);
+            sender.window.cwnd = 10_000;
+            (sender.una, sender.nxt, sender.max, sender.end) = (1, 1 + in_flight, 1 + in_flight, 1 + in_flight);
+            sender.note_limit();
+            assert_eq!(sender.rates.as_ref().is_some_and(|log| log.is_limited()), limited, "{in_flight}");
+        }
+    }
+}
