@@ -597,20 +597,6 @@ fn slow_start_grows_by_a_segment_for_each_ack_or_by_all_that_it_acknowledges() {
 }
 
 #[test]
-fn a_tail_loss_probe_does_not_wait_for_the_pace() {
-    // The last of ten is lost; what was sent before would keep the next one waiting.
-    let settings = Tcp { cc: CongestionControl::Bbr, sack: true, rack: true, ..tcp(10) };
-    let mut count = 0;
-    let pair = Pair::send(settings, 10, |sent: &Sent| {
-        count += u32::from(sent.packet.payload > 0);
-        if sent.packet.payload > 0 && count == 10 { Fate::Lost } else { Fate::Arrives }
-    })
-    .run(Ps::millis(50));
-    assert_eq!(pair.readable, 10 * MSS);
-    assert!(pair.timeouts.is_empty());
-}
-
-#[test]
 fn halving_restarts_remember_the_window_as_a_threshold() {
     // 32 segments, idle for 1 to 7 timeouts of 200 ms: halved for each, but for the last and not below two.
     for (idle, expected) in [(150, 32), (350, 16), (550, 8), (750, 4), (1_400, 2)] {

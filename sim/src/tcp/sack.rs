@@ -71,7 +71,12 @@ impl Scoreboard {
 
     /// Whether what begins at `offset` was sent again, and has not been found lost since.
     pub(super) fn is_sent_again(&self, offset: u64) -> bool {
-        self.sent.iter().any(|sent| sent.start <= offset && offset < sent.end)
+        self.sent_again(offset).is_some()
+    }
+
+    /// As what, the latest first.
+    fn sent_again(&self, offset: u64) -> Option<Sent> {
+        self.sent.iter().rev().find(|sent| sent.start <= offset && offset < sent.end).copied()
     }
 
     /// A timeout: all that was sent is lost.
@@ -133,7 +138,7 @@ impl Scoreboard {
             if start >= hole_end {
                 return None;
             }
-            match self.sent.iter().rev().find(|sent| sent.start <= start && start < sent.end) {
+            match self.sent_again(start) {
                 Some(sent) => self.repaired = sent.end,
                 None => return Some((start, hole_end.min(start + u64::from(mss)))),
             }

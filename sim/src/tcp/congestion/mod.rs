@@ -47,7 +47,7 @@ pub enum Congestion {
     Cubic(Box<Cubic>),
     /// RFC 8257.
     Dctcp(Box<Dctcp>),
-    /// BBR: it sets the window itself, by [`Bbr::handle_ack`], and takes no notice of thresholds.
+    /// BBR: whatever else an ACK does to the window, [`Bbr::handle_ack`] sets it last.
     Bbr(Box<Bbr>),
 }
 
@@ -79,9 +79,6 @@ impl Congestion {
     /// New data was acknowledged outside of recovery, and the window was what limited the sender.
     #[inline]
     pub fn grow(&mut self, window: &mut Window, acked: &Acked, config: &TcpConfig) {
-        if config.models_path() {
-            return;
-        }
         if window.cwnd < window.ssthresh {
             window.slow_start(acked.bytes, config.slow_start_step, config.mss);
         } else {

@@ -73,14 +73,14 @@ impl Sender {
         config: &TcpConfig,
         random: &mut Random,
     ) {
+        if !config.models_path() {
+            self.pace_by_window(config);
+            return;
+        }
         let in_flight = self.in_network(config);
         let (una, total) = (self.una, self.arrived());
         let lost_below = self.board.as_ref().map_or(0, |board| board.lost_below(config.mss)).max(una);
-        let Congestion::Bbr(model) = &mut self.congestion else {
-            self.pace_by_window(config);
-            return;
-        };
-        let Some(log) = &mut self.rates else { return };
+        let (Congestion::Bbr(model), Some(log)) = (&mut self.congestion, &mut self.rates) else { return };
         let mut blocks = [(0, 0); 4];
         let count = usize::from(packet.sack_len).min(blocks.len());
         for (block, &(from, to)) in blocks.iter_mut().zip(&packet.sack[..count]) {
@@ -124,7 +124,24 @@ impl Sender {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engine::Purpose;
     use crate::scenario::{CongestionControl, Scenario, Tcp};
+
+    #[test]
+    fn a_tail_loss_probe_does_not_wait_for_the_pace() {
+        let tcp = Tcp { cc: CongestionControl::Bbr, sack: true, rack: true, ..Tcp::default() };
+        let config = TcpConfig::new(&Scenario::default(), &tcp);
+        let mut random = Random::new(1, Purpose::Timeout);
+        let mut sender = Sender::new(&config, 0);
+        (sender.una, sender.nxt, sender.max, sender.end) = (1, 1, 1, 1 + 3 * u64::from(config.mss));
+        sender.right = sender.end;
+        // A byte a second: one segment leaves, and the next would in half an hour.
+        sender.set_pace(1);
+        assert!(sender.poll_chunk(Ps::ZERO, &config, &mut random).is_some());
+        assert!(sender.poll_chunk(Ps::millis(1), &config, &mut random).is_none());
+        sender.tail_due = true;
+        assert!(sender.poll_chunk(Ps::millis(1), &config, &mut random).is_some());
+    }
 
     #[test]
     fn the_application_limits_a_sender_only_while_the_window_has_room() {
