@@ -297,6 +297,20 @@ fn a_probe_finds_what_was_lost_at_the_end() {
 }
 
 #[test]
+fn a_probe_sends_the_last_segment_again_as_it_was() {
+    // Two and a half segments, of which all but the first are lost.
+    let settings = Tcp { sack: true, rack: true, ..tcp(20) };
+    let mut pair = Pair::new(settings, lose(&[1, 2]));
+    pair.ends[0].open();
+    pair.ends[0].write(2 * MSS + 500, false);
+    pair.output();
+    let pair = pair.run(Ps::millis(100));
+    assert_eq!((pair.readable, pair.timeouts.len()), (2 * MSS + 500, 0));
+    let lengths: Vec<_> = pair.data().map(|sent| u64::from(sent.packet.payload)).collect();
+    assert_eq!(lengths, [MSS, MSS, 500, 500, MSS], "the probe, and what its SACK shows");
+}
+
+#[test]
 fn a_lost_retransmission_is_found_by_what_was_sent_after_it() {
     // The sixth segment is lost twice; others behind it are sent again and arrive.
     let twice = || -> Box<dyn FnMut(&Sent) -> Fate> {
@@ -313,6 +327,21 @@ fn a_lost_retransmission_is_found_by_what_was_sent_after_it() {
     let [rack, counting] = with_and_without_rack(20, false, twice);
     assert_eq!(rack, (20, 4, 0));
     assert_eq!((counting.0, counting.2), (20, 1));
+}
+
+#[test]
+fn what_is_lost_after_a_loss_needs_no_timeout_whenever_it_was_sent() {
+    // Before the recovery, in it, or behind it: what is sent afterwards tells, or a probe.
+    for (segments, other) in (22..50).flat_map(|segments| (5..segments).map(move |other| (segments, other))) {
+        let mut count = 0;
+        let fate = move |sent: &Sent| {
+            let first = sent.from == 0 && sent.packet.payload > 0 && !sent.packet.is(Packet::RETRANSMISSION);
+            count += u64::from(first);
+            if first && (count == 4 || count == other) { Fate::Lost } else { Fate::Arrives }
+        };
+        let pair = Pair::send(Tcp { sack: true, rack: true, ..tcp(20) }, segments, fate).run(Ps::millis(1_000));
+        assert_eq!((pair.readable, pair.timeouts.len()), (segments * MSS, 0), "4 and {other} of {segments} lost");
+    }
 }
 
 #[test]

@@ -118,8 +118,12 @@ impl Scoreboard {
             }
             return again;
         }
-        let Some(last) = self.sent.iter().rposition(heard_of) else { return false };
-        let lost = self.sent.iter().take(last).filter(|sent| !heard_of(sent)).map(|sent| sent.start).min();
+        let heard = self.sent.iter().rposition(heard_of).map_or(0, |last| last + 1);
+        // What lies above all that had been sent by then was sent later, too, after the recovery perhaps.
+        let highest = self.highest();
+        let overtaken = heard.max(self.sent.partition_point(|sent| sent.max.max(sent.end) < highest));
+        let Some(last) = overtaken.checked_sub(1) else { return false };
+        let lost = self.sent.iter().take(overtaken).filter(|sent| !heard_of(sent)).map(|sent| sent.start).min();
         self.repaired = self.repaired.min(lost.unwrap_or(u64::MAX));
         self.overtaken = self.sent[last].max;
         self.sent.drain(..=last);

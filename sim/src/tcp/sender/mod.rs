@@ -148,6 +148,8 @@ pub struct Sender {
     /// The window as the last ACK came, where a cap does not cut it.
     kept: u32,
     turns: m21::Turns,
+    /// Where the segment of the highest number begins: what a tail loss probe sends again.
+    newest: u64,
     /// The last tail loss probe, and what recovery may send, with RACK.
     tail: Tail,
     prr: Prr,
@@ -210,6 +212,7 @@ impl Sender {
             turns: m21::Turns::default(),
             turn_at: Ps::NEVER,
             tail_at: Ps::NEVER,
+            newest: 0,
             tail: Tail::default(),
             prr: Prr::default(),
             sent: config.times_each_segment().then(Box::default),

@@ -56,7 +56,7 @@ impl Sender {
         self.nxt = self.max;
         let chunk = if resent {
             self.timed_end = 0;
-            self.send(now, self.una.max(self.max.saturating_sub(mss)), self.max, config, random)
+            self.send(now, self.una.max(self.newest), self.max, config, random)
         } else {
             self.send(now, self.max, next, config, random)
         };

@@ -287,6 +287,9 @@ impl Sender {
             if let Some(log) = &mut self.sent {
                 log.handle_sent(now, end);
             }
+            if self.more_timers {
+                self.newest = start;
+            }
             if self.cwr && len > 0 {
                 flags |= Flags::CWR;
                 self.cwr = false;
