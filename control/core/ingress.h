@@ -80,7 +80,8 @@ INLINE void start_handshake(WITH_CORE struct flow *flow)
 
 /*
  * Segments follow what arrives: larger ones show at once that they may be. Smaller ones do when two of a size come that nothing else
- * ended, neither a PSH nor the edge of the window: the path has become narrower, or has been since the SYNs.
+ * ended, neither a PSH nor the edge of the window: the path has become narrower, or has been since the SYNs. What repairs a loss is cut as
+ * the hole is, and says nothing.
  */
 INLINE void follow_mss(struct flow *flow, const struct segment *segment, __u32 end)
 {
@@ -90,11 +91,12 @@ INLINE void follow_mss(struct flow *flow, const struct segment *segment, __u32 e
 
 	if (frame > mss) {
 		set_frame(flow, frame, segment->header);
-	} else if (segment->flags & (PSH | FIN) || segment->payload != frame * max_u32(frames, 1) || remaining(flow, end) < mss) {
-		return;
 	} else if (frame == mss) {
 		if (get32(&flow->lesser) > 0)
 			set32(&flow->lesser, 0);
+	} else if (segment->flags & (PSH | FIN) || segment->payload != frame * max_u32(frames, 1) || remaining(flow, end) < mss ||
+		   (any_flag(flow, FLOW_RECEIVED) && seq_distance(segment->seq, get32(&flow->received)) < 0)) {
+		return;
 	} else if (get32(&flow->lesser) == frame && frame > 0) {
 		set_frame(flow, frame, segment->header);
 		set32(&flow->lesser, 0);

@@ -373,26 +373,24 @@ fn where_nothing_is_in_danger_what_we_send_has_tcps_own_window_too() {
     assert_eq!(windows, [1050, 1050, 1050, 1050, 1050, 1060, 1060, 1060]);
 }
 
-#[test]
-fn segments_that_become_smaller_are_reckoned_with() {
-    // Both ends have jumbo frames; what lies between has not, or the path changes while the connection lives.
+/// Both ends have jumbo frames; what lies between has not, or the path changes while the connection lives.
+fn jumbo() -> Host {
     let mut host = Host::new(Config { rate_mbps: 1_000, ..Config::credit(96_000) });
     host.send(0, Segment { flags: Flags::SYN, mss: 8960, wscale: Some(7), ..blank() });
     host.now += Span::micros(100);
     host.receive(0, Segment { flags: Flags::SYN | Flags::ACK, mss: 8960, wscale: Some(7), ..blank() });
     host.ack(0, 1);
     host.send(0, request(1));
-    let mss = |host: &Host| host.shim.state.flows[0].mss.get();
-    assert_eq!(mss(&host), 8960);
-    // What a sender pushes, or cuts at the edge of its window, tells nothing.
-    for i in 0..4 {
-        host.receive(0, Segment { flags: Flags::ACK | Flags::PSH, ..data(1 + i * 700, 700) });
-    }
-    assert_eq!(mss(&host), 8960);
-    let edge = host.shim.state.flows[0].edge.get();
-    for back in [1_000, 500] {
-        host.data(0, edge - back, 500);
-    }
+    host
+}
+
+fn mss(host: &Host) -> u32 {
+    host.shim.state.flows[0].mss.get()
+}
+
+#[test]
+fn segments_that_become_smaller_are_reckoned_with() {
+    let mut host = jumbo();
     assert_eq!(mss(&host), 8960);
     for (i, segments) in [1, 1, 4].into_iter().enumerate() {
         let seq = 3_000 + i as u32 * 10 * MSS;
@@ -401,6 +399,33 @@ fn segments_that_become_smaller_are_reckoned_with() {
     }
     host.data(0, 60_000, 8_900);
     assert_eq!(mss(&host), 8_900, "and larger ones at once");
+}
+
+#[test]
+fn segments_that_something_else_cut_are_not_taken_for_smaller_ones() {
+    let mut host = jumbo();
+    // What a sender pushes.
+    for i in 0..4 {
+        host.receive(0, Segment { flags: Flags::ACK | Flags::PSH, ..data(1 + i * 700, 700) });
+    }
+    assert_eq!(mss(&host), 8960);
+    // What it cuts where a hole ends.
+    host.data(0, 10_000, 8_960);
+    for seq in [2_801, 3_501, 4_201] {
+        host.data(0, seq, 700);
+    }
+    assert_eq!(mss(&host), 8960);
+    // A size that comes once, and not again before a whole segment has come, which may end a message.
+    host.data(0, 18_960, 700);
+    host.receive(0, Segment { flags: Flags::ACK | Flags::PSH, ..data(19_660, 8_960) });
+    host.data(0, 28_620, 700);
+    assert_eq!(mss(&host), 8960);
+    // What it cuts at the edge of its window.
+    let edge = host.shim.state.flows[0].edge.get();
+    for back in [1_000, 500] {
+        host.data(0, edge - back, 500);
+    }
+    assert_eq!(mss(&host), 8960);
 }
 
 #[test]
