@@ -18,12 +18,15 @@
 //!   found out sooner. Less than at first only losses ask for: what each trial costs adds up, and so short a queue hurts nobody.
 //! - **An idle link** while something is held (it carries less than three quarters of what it can: servers think, or hosts are
 //!   slow) takes the budget up by a quarter each epoch, as far as is known to be safe; where no buffer is given, at least to
-//!   three times the first budget.
+//!   three times the first budget. A trial of less ends with that, unless the link is never full, as far as is known: then it tells by itself. Where
+//!   nobody waits, and those who send unasked could not all begin with a whole message, a trial of more that brings nothing is followed by the next:
+//!   all of it may.
 //! - **Loss** seen at the receiver (holes that retransmissions fill), where the buffer is not known, takes a quarter away
 //!   and sets a ceiling, which rises again slowly. What is repaired of one overflow takes one quarter, however long that lasts. A given buffer
 //!   that overflows the port is no longer known: what even shallow ports hold is left at most, and the search goes on as if there had been none. What
-//!   is lost whatever the budget is (`losses`) takes nothing for good, and gives such a buffer back. **CE** acts through PAC's Eq. 2 on the threshold, below the budget. While
-//!   marks keep the queue short, a budget within a given buffer need not, and grows.
+//!   is lost whatever the budget is (`losses`) takes nothing for good, and gives such a buffer back; what is lost after a cut nearly as often as
+//!   before it is expected from then on. **CE** acts through PAC's Eq. 2 on the threshold, below the budget. While marks keep the queue short, a
+//!   budget within a given buffer need not, and grows.
 //!
 //! An epoch counts only if something was held from its begin to its end, or nothing was and windows were lowered all the same (then only
 //! more is tried), and if at least a budget's worth of data arrived: a
@@ -34,9 +37,11 @@
 
 mod epoch;
 mod losses;
+mod trial;
 
 use epoch::{Binds, Epoch, Outcome};
 use losses::{Evidence, LOSS_MEMORY, Losses};
+use trial::{Carried, TOLERANCE, TOLERANCE_AUTO};
 
 use crate::gate::config::{Config, FULL_FRAME, Prices};
 use crate::gate::state::Gate;
@@ -56,17 +61,6 @@ const FARTHEST: u64 = 3;
 const LEAST: u64 = 4 * FULL_FRAME;
 /// Shortest epoch; also at least four mean RTTs.
 const EPOCH: Span = Span::millis(2);
-/// Pairs of epochs in a trial.
-const PAIRS: u32 = 6;
-/// Pairs after which a trial may end because its result is clear.
-const CLEAR: u32 = 3;
-/// Less is good if it costs no more than the first part of the throughput, more if it gains at least the second. Below the
-/// bandwidth-delay product, a quarter less costs a quarter, and a quarter more could gain one. Where the buffer is known, less has to
-/// cost next to nothing: many small costs could not be told from noise, and would add up. Where it is not, more is a risk.
-const TOLERANCE: Tolerance = Tolerance { cost: 512, gain: 64 };
-const TOLERANCE_AUTO: Tolerance = Tolerance { cost: 128, gain: 32 };
-/// This part, of what is lost or gained, is clear.
-const PLAIN: u64 = 16;
 /// What arrives on a full link, as a part of its rate in sixteenths: gaps and preambles take their share, and more would have to
 /// gain some more.
 const FULL: u64 = 15;
@@ -142,8 +136,22 @@ fn whole_responses(gate: &Gate, link: u64) -> u64 {
     let response = gate.largest_response.get();
     let frames_rate = link - link / 64;
     let holds = (frames_rate * u64::from(gate.least_handshake.get())) >> 20;
-    // With headers, in whole segments.
-    (gate.peak_active.get() * (response + response / 16 + FULL_FRAME)).saturating_sub(holds)
+    (gate.peak_active.get() * in_frames(response)).saturating_sub(holds)
+}
+
+/// The budget with which all who send unasked may begin with a whole message (`messages_fit` of `core/message.h`), 0 where nobody does: a part
+/// of it brings nothing.
+fn whole_messages(gate: &Gate) -> u64 {
+    let flows = gate.peak_active.get().max(gate.peak_senders.get());
+    match gate.largest_message.get() {
+        0 => 0,
+        message => flows * in_frames(message.max(gate.largest_response.get())),
+    }
+}
+
+/// So much payload with headers, in whole segments.
+const fn in_frames(payload: u64) -> u64 {
+    payload + payload / 16 + FULL_FRAME
 }
 
 /// The search for the budget.
@@ -201,6 +209,8 @@ struct Range {
     top: u64,
     /// The one with which the flows of late send side by side, or have whole responses; 0 where that is too much to be tried.
     useful: u64,
+    /// The one with which all may begin with whole messages, 0 where nobody sends unasked.
+    messages: u64,
     /// What the link carries, bytes per 2^20 ns; 0 when it is not known.
     link: u64,
     /// Whether what the port holds is known.
@@ -219,25 +229,6 @@ enum Phase {
     Keep { epochs: u32, up: bool },
     /// Trying `other` instead of `budget` every second epoch; epochs so far, and what the link carried with each.
     Trial { budget: u64, other: u64, epochs: u32, carried: [Carried; 2] },
-}
-
-/// What the link carried in some epochs, in all and in the worst of them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Carried {
-    sum: u64,
-    least: u64,
-}
-
-impl Carried {
-    fn add(&mut self, rate: u64) {
-        self.least = if self.sum == 0 { rate } else { self.least.min(rate) };
-        self.sum += rate;
-    }
-
-    /// In all but the worst, in which a host may have been descheduled.
-    const fn most(self) -> u64 {
-        self.sum - self.least
-    }
 }
 
 impl Budget {
@@ -338,7 +329,7 @@ impl Budget {
             self.next = now + length;
         }
         let (beside, farthest) = (gate.peak_active.get() * QUANTUM, Self::farthest(config));
-        let pause = if !known && beside <= farthest { length } else { Span::ZERO };
+        let pause = if !known && (beside <= farthest || !waits) { length } else { Span::ZERO };
         let (bytes, changed) = self.beside.look(gate);
         if changed {
             self.best = 0;
@@ -352,6 +343,9 @@ impl Budget {
         }
         self.take_in(config, gate, now);
         self.clean += 1;
+        if self.clean == CAUTION {
+            self.losses.settle(gate);
+        }
         if self.clean > CAUTION {
             self.ceiling = (self.ceiling + self.ceiling / 1024).min(top(config));
         }
@@ -384,7 +378,13 @@ impl Budget {
         } else if let Outcome::Over(rate) = outcome {
             let link = link(config, gate);
             let useful = [beside, whole_responses(gate, link)].into_iter().filter(|&budget| budget <= farthest).max();
-            let range = Range { top, useful: useful.unwrap_or(0), link: whole_link(config, gate), known };
+            let range = Range {
+                top,
+                useful: useful.unwrap_or(0),
+                messages: whole_messages(gate),
+                link: whole_link(config, gate),
+                known,
+            };
             // Marks keep the queue short, by Eq. 2: a budget that is known to be safe need not.
             match gate.threshold.get() < gate.most.get() {
                 true if !known => budget,
@@ -520,9 +520,18 @@ impl Budget {
         let tolerance = if range.known { TOLERANCE } else { TOLERANCE_AUTO };
         self.best = (self.best - self.best / 1024).max(rate);
         let safe = if range.known { range.top } else { self.proven.max(Self::farthest(config)).min(range.top) };
-        if rate < self.best * 3 / 4 && budget < safe && matches!(self.phase, Phase::Keep { .. } | Phase::Trial { .. }) {
-            self.phase = Phase::Keep { epochs: WAITS.0, up: false };
-            return (budget + budget / 4).min(safe);
+        if rate < self.best * 3 / 4 && budget < safe {
+            // A trial of less tells by itself whether such a link is idler with less, and more is tried next all the same.
+            let never_full = !range.known && (range.link == 0 || self.best < range.link / 16 * FULL);
+            let up = match self.phase {
+                Phase::Trial { budget: base, other, .. } if !never_full || other > base => Some(false),
+                Phase::Keep { up, .. } => Some(up && never_full),
+                _ => None,
+            };
+            if let Some(up) = up {
+                self.phase = Phase::Keep { epochs: WAITS.0, up };
+                return (budget + budget / 4).min(safe);
+            }
         }
         match self.phase {
             Phase::New if !range.known => {
@@ -576,17 +585,32 @@ impl Budget {
                         (self.wait, self.proven) = (0, better);
                         self.trial(config, better, up, range)
                     }
+                    Some(false) if up && base < range.messages && self.is_idle_unwaited(rate, range) => {
+                        self.phase = Phase::Keep { epochs: WAITS.0, up: true };
+                        other.min(range.messages)
+                    }
+                    Some(false) if !up => self.less_is_too_little(base),
                     Some(false) => {
-                        if !up {
-                            self.wait = (2 * self.wait).clamp(WAITS.1, WAITS.2);
-                        }
                         let least = if self.epoch.waits { WAITS.0 } else { WAITS.2 };
-                        self.phase = Phase::Keep { epochs: self.wait.max(least), up: !up };
+                        self.phase = Phase::Keep { epochs: self.wait.max(least), up: false };
                         base
                     }
                 }
             }
         }
+    }
+
+    /// Whether nobody waits on an idle link of unknown buffer: a part of what whole messages need gains nothing there.
+    const fn is_idle_unwaited(&self, rate: u64, range: Range) -> bool {
+        !self.epoch.waits && !range.known && rate < range.link / 4 * 3
+    }
+
+    /// A trial of less has failed: the budget stays as it was, and after a while, which is longer each time, more is tried.
+    fn less_is_too_little(&mut self, base: u64) -> u64 {
+        self.wait = (2 * self.wait).clamp(WAITS.1, WAITS.2);
+        let least = if self.epoch.waits { WAITS.0 } else { WAITS.2 };
+        self.phase = Phase::Keep { epochs: self.wait.max(least), up: true };
+        base
     }
 
     /// Begins a trial of less or more; its first epoch is one with the budget as it is. At the end of the range, it
@@ -603,29 +627,6 @@ impl Budget {
             Phase::Keep { epochs: WAITS.1, up: !up }
         };
         budget
-    }
-}
-
-/// Parts of the throughput that two budgets may differ by.
-#[derive(Clone, Copy)]
-struct Tolerance {
-    cost: u64,
-    gain: u64,
-}
-
-impl Tolerance {
-    /// Whether the other budget is the better one, as soon as that is known.
-    const fn verdict(self, up: bool, epochs: u32, [base, other]: [u64; 2]) -> Option<bool> {
-        if !epochs.is_multiple_of(2) || epochs < 2 * CLEAR {
-            return None;
-        }
-        let over = epochs >= 2 * PAIRS;
-        let (good, clear) = if up {
-            (other > base + base / self.gain, other > base + base / PLAIN)
-        } else {
-            (other >= base - base / self.cost, other < base - base / PLAIN)
-        };
-        if over || clear { Some(good) } else { None }
     }
 }
 

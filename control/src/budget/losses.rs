@@ -67,8 +67,9 @@ pub(super) struct Losses {
     forgot: (Time, u64),
     /// Responses that had been lost to the last segment, as `lost`, and when that was noted.
     unheard: (Time, Count),
-    /// What there had been when the budget was last cut.
+    /// What there had been when the budget was last cut, and how frequent losses were just before.
     cut: Count,
+    before_cut: u64,
     /// Cuts in a row in vain, and how frequent losses were at the first.
     futile: (u32, u64),
     /// How frequent losses are that have nothing to do with the budget.
@@ -141,11 +142,20 @@ impl Losses {
         }
     }
 
+    /// Nothing has overflowed for long since the budget was cut. What is lost all the same, hardly more rarely than before, is by chance.
+    pub(super) fn settle(&mut self, gate: &Gate) {
+        let since = Count::of(gate).since(self.cut);
+        if since.lost >= OVERFLOW && since.frequency() >= self.before_cut / RARER {
+            self.by_chance = self.by_chance.max(since.frequency());
+        }
+    }
+
     /// The budget is cut, all of whose losses have been taken in. `low`: hardly any port overflows with it; `again`: it was cut of late. Says
     /// whether that is in vain: no less is lost with less, so that it is by chance, or for other reasons.
     pub(super) fn cut(&mut self, gate: &Gate, low: bool, again: bool, now: Time) -> bool {
         let all = Count::of(gate);
         let frequency = all.since(self.cut).frequency();
+        self.before_cut = if self.recent.lost > 0 { self.recent.frequency() } else { frequency };
         (self.recent, self.cut) = (Count::default(), all);
         self.unheard = (now, Count { lost: gate.unheard.get(), bytes: all.bytes });
         let (cuts, first) = self.futile;

@@ -3,15 +3,15 @@
 use super::*;
 use crate::gate::config::Guard;
 
-/// A given buffer of 1 MB, of which so many of 1000 segments are lost, and of what comes with more than `holds` a tenth more. Returns the mean budget
-/// at the end, and whether the buffer is believed then.
-fn settles_in_a_port_that_holds(holds: u64, of_1000: u64) -> (u64, bool) {
+/// A given buffer of 1 MB, of which so many of 10 000 segments are lost, and of what comes with more than `holds` a tenth more. Returns the mean
+/// budget at the end, and whether the buffer is believed then.
+fn settles_in_a_port_that_holds(holds: u64, of_10_000: u64) -> (u64, bool) {
     let (config, mut lost, mut believed) = (Config::credit(1_000_000), 0, false);
     let found = search(&config, 1_250_000_000, Span::micros(200), 4_000, |_, gate| {
-        let beyond = if gate.cap.get() > holds { 100 } else { 0 };
-        lost += gate.threshold.get() / 150 * (of_1000 + beyond);
-        gate.overflow.add(lost / 1_000);
-        lost %= 1_000;
+        let beyond = if gate.cap.get() > holds { 1_000 } else { 0 };
+        lost += gate.threshold.get() / 150 * (of_10_000 + beyond);
+        gate.overflow.add(lost / 10_000);
+        lost %= 10_000;
         believed = gate.port.get() > 0;
     });
     (found, believed)
@@ -26,9 +26,23 @@ fn a_given_buffer_that_overflows_the_port_is_searched_for_as_if_nobody_had_given
 
 #[test]
 fn a_given_buffer_is_believed_again_where_less_loses_no_less() {
-    for of_1000 in [2, 5, 10, 20] {
-        let (found, believed) = settles_in_a_port_that_holds(1_000_000, of_1000);
-        assert!(believed && found > 150_000, "{found} {believed} with {of_1000} of 1000 lost");
+    for of_10_000 in [50, 100, 200] {
+        let (found, believed) = settles_in_a_port_that_holds(1_000_000, of_10_000);
+        assert!(believed && found > 150_000, "{found} {believed} with {of_10_000} of 10 000 lost");
+    }
+}
+
+#[test]
+fn losses_too_rare_to_cut_the_budget_again_soon_do_not_keep_it_small() {
+    // Of what the link carries, 250 KB need to be in flight.
+    for of_10_000 in [8, 10, 12, 15, 17, 20] {
+        let (found, _) = settles_in_a_port_that_holds(1_000_000, of_10_000);
+        assert!(found > 240_000, "{found} with {of_10_000} of 10 000 lost");
+        let (found, _) = settles_in_a_port_that_holds(100_000, of_10_000);
+        assert!(
+            (60_000..110_000).contains(&found),
+            "{found} with {of_10_000} of 10 000 lost in a port that holds 100 000"
+        );
     }
 }
 
