@@ -248,6 +248,12 @@ fn examine_device(name: &str, check: &mut impl FnMut(&'static str, Finding, Stri
         }
         None => check("link rate", Finding::Note, "the interface reports none; give `run --rate`".into()),
     }
+    let tunnels = route::tunnels(name);
+    if !tunnels.is_empty() {
+        let detail =
+            format!("what comes through a tunnel is guarded on its own device: `--dev {}`", tunnels.join("`, `--dev "));
+        check("tunnels", Finding::Note, detail);
+    }
     let Ok(offloads) = Command::new("ethtool").args(["-k", name]).output() else {
         return check("offloads", Finding::Note, "unknown: ethtool is not installed".into());
     };

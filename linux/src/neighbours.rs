@@ -14,6 +14,7 @@ use serde::Serialize;
 use crate::device::Device;
 use crate::error::Error;
 use crate::qdisc;
+use crate::route;
 use crate::sys::{Side, tcx};
 use crate::watchdog::{Harm, Turn};
 
@@ -23,8 +24,9 @@ const BUSY: u64 = 100;
 const LASTING: u32 = 2;
 /// Active connections from which on their age means something.
 const SEVERAL: u64 = 4;
-/// Bytes that must have left before the direction of traffic means something, and how many times what arrived they must be.
+/// Bytes that must have left before the direction of traffic means something.
 const MUCH: u64 = 10_000_000;
+/// Of what is so many times as much as the rest, the rest is hardly anything.
 const TIMES: u64 = 10;
 
 /// Something that the operator should know, said once.
@@ -51,6 +53,11 @@ pub enum Notice {
     },
     /// The device carries frames both ways, and neither program has seen TCP in them.
     NothingSeen,
+    /// Hardly anything of what the device carries is TCP, and there are tunnels.
+    Tunnelled {
+        /// Their devices.
+        tunnels: Vec<String>,
+    },
     /// Most of the active connections were open before the guard began, and are hardly guarded.
     OlderConnections,
     /// The device of a router sends what the receivers behind it get.
@@ -106,6 +113,12 @@ impl fmt::Display for Notice {
             Self::NothingSeen => {
                 write!(f, "the device carries frames in both directions, but no TCP: {CAUSE}; nothing is guarded")
             }
+            Self::Tunnelled { tunnels } => write!(
+                f,
+                "hardly any of what the device carries is TCP that can be seen: what comes through a tunnel ({}) is guarded on the tunnel's \
+                 own device (`--dev`), not here",
+                tunnels.join(", ")
+            ),
             Self::OlderConnections => f.write_str(
                 "most of the active connections were open before the guard started, and the kernel has no socket for them here (they belong \
                  to a container or guest, or their addresses are translated): only their requests can be held, because TCP sends the \
@@ -181,6 +194,7 @@ enum Looks {
     NoArrivals,
     NoDepartures,
     NothingSeen,
+    HardlyTcp,
 }
 
 /// The watch on neighbours.
@@ -241,6 +255,10 @@ impl Neighbours {
                 Looks::NoArrivals => Some(Notice::NoArrivals { hidden_by: hidden_in }),
                 Looks::NoDepartures => Some(Notice::NoDepartures { hidden_by: hidden_out }),
                 Looks::NothingSeen => Some(Notice::NothingSeen),
+                Looks::HardlyTcp => {
+                    let tunnels = route::tunnels(&self.device.name);
+                    (!tunnels.is_empty()).then_some(Notice::Tunnelled { tunnels })
+                }
             });
         }
         if mostly_older(seen) {
@@ -295,6 +313,7 @@ fn judge(before: Carried, carried: Carried, seen_before: Seen, seen: Seen) -> Lo
         (0, 0) if frames_in.min(frames_out) >= BUSY && other < frames_in.max(frames_out) / 10 => Looks::NothingSeen,
         (0, BUSY..) => Looks::NoArrivals,
         (BUSY.., 0) => Looks::NoDepartures,
+        (seen_in, seen_out) if other >= BUSY && other / TIMES >= seen_in + seen_out => Looks::HardlyTcp,
         _ => Looks::Fine,
     }
 }
@@ -331,7 +350,11 @@ mod tests {
         assert_eq!(looks(1000, seen(0, 500, 0)), Looks::NoArrivals);
         assert_eq!(looks(1000, seen(500, 0, 0)), Looks::NoDepartures);
         assert_eq!(looks(1000, seen(0, 0, 3)), Looks::NothingSeen);
-        assert_eq!(looks(1000, seen(0, 0, 2000)), Looks::Fine, "a host that talks UDP");
+        assert_eq!(looks(1000, seen(0, 0, 2000)), Looks::HardlyTcp, "a host that talks UDP");
+        assert_eq!(looks(1000, seen(3, 3, 2000)), Looks::HardlyTcp, "and of whose TCP there is next to nothing");
+        assert_eq!(looks(1000, seen(150, 150, 2000)), Looks::Fine);
+        assert_eq!(looks(1000, seen(0, 0, 99)), Looks::NothingSeen);
+        assert_eq!(looks(50, seen(0, 0, 99)), Looks::Fine, "too little to tell");
         assert_eq!(looks(10, seen(0, 10, 0)), Looks::Fine, "too little to tell");
     }
 

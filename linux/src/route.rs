@@ -4,9 +4,15 @@
 use std::fs;
 use std::path::Path;
 
+use nix::net::if_::if_nameindex;
+
+use crate::sys::features;
+
 /// Flags of a route (include/uapi/linux/route.h).
 const UP: u32 = 0x1;
 const REJECT: u32 = 0x200;
+/// Drivers of tunnels that carry Ethernet frames.
+const TUNNELS: [&str; 2] = ["vxlan", "geneve"];
 
 /// The interface of the default route of this network namespace: of IPv4, else of IPv6; with several, the one with the
 /// least metric, as the kernel chooses.
@@ -67,6 +73,16 @@ fn link_mbps_below(class: &Path, device: &str) -> Option<u64> {
     // Without a link the file cannot be read, or says -1.
     let megabits: u64 = fs::read_to_string(folder.join("speed")).ok()?.trim().parse().ok()?;
     (megabits > 0 && megabits < u64::from(u32::MAX)).then_some(megabits)
+}
+
+/// The interfaces of this network namespace that carry Ethernet frames through a network of IP (VXLAN, GENEVE), but for `device`: TCP in them is
+/// seen there, and is datagrams below.
+pub(crate) fn tunnels(device: &str) -> Vec<String> {
+    let Ok(interfaces) = if_nameindex() else { return Vec::new() };
+    let names = interfaces.iter().map(|interface| interface.name().to_string_lossy().into_owned());
+    names
+        .filter(|name| name != device && features::driver(name).is_ok_and(|driver| TUNNELS.contains(&driver.as_str())))
+        .collect()
 }
 
 #[cfg(test)]

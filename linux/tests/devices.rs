@@ -1,4 +1,4 @@
-//! Devices of other kinds than a pair of virtual ones: bridges, bonds and VLANs, and what lies below them; and a device that changes
+//! Devices of other kinds than a pair of virtual ones: bridges, bonds and VLANs, and what lies below them; tunnels; and a device that changes
 //! under load.
 //!
 //! Needs root; says so and passes where it cannot run.
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use ackgate_control::gate::Config;
 use ackgate_linux::{Options, attach};
-use world::{DEVICE, Place, RECEIVER_V4, RECEIVER_VLAN, SENDER_DEVICE, SENDER_V4, World};
+use world::{DEVICE, Place, RECEIVER_TUNNEL, RECEIVER_V4, RECEIVER_VLAN, SENDER_DEVICE, SENDER_V4, TUNNEL, World};
 
 /// What lies over the receiver's device.
 const OVER: &str = "over0";
@@ -98,6 +98,14 @@ fn a_vlan_is_guarded_and_so_is_the_device_below_it() {
     let Some(world) = World::new() else { return };
     if world.add_vlan() {
         guarded_in_turn(&world, &["vlan10", DEVICE], RECEIVER_VLAN);
+    }
+}
+
+#[test]
+fn what_comes_through_a_tunnel_is_guarded_on_its_own_device() {
+    let Some(world) = World::new() else { return };
+    if world.add_tunnel() {
+        guarded_in_turn(&world, &[TUNNEL], RECEIVER_TUNNEL);
     }
 }
 

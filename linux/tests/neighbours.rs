@@ -19,7 +19,7 @@ use ackgate_control::units::Span;
 use ackgate_linux::doctor::Finding;
 use ackgate_linux::watch::{self, Watch};
 use ackgate_linux::{Error, Guard, Notice, Options, attach};
-use world::{DEVICE, RECEIVER_V4, SENDER_DEVICE, World};
+use world::{DEVICE, RECEIVER_TUNNEL, RECEIVER_V4, SENDER_DEVICE, TUNNEL, World};
 
 /// What a program returns to end the chain, and to go on with it.
 const OK: i32 = 0;
@@ -136,6 +136,33 @@ fn a_program_that_ends_the_chain_hides_nothing_and_sees_what_is_released() {
     assert!(summary.arrivals > 0 && summary.passed > 0 && summary.released > 0, "{summary:?}");
     assert_eq!(summary.lost, 0, "{summary:?}");
     assert!(egress.runs() >= summary.passed + summary.released, "{} of {summary:?}", egress.runs());
+}
+
+#[test]
+fn a_guard_below_a_tunnel_says_where_to_guard_instead() {
+    let Some(world) = World::new() else { return };
+    if !world.add_tunnel() {
+        return;
+    }
+    let done = AtomicBool::new(false);
+    let (told, end) = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                world.incast(RECEIVER_TUNNEL);
+            }
+        });
+        let told = guard_until(&world, options(), || (), |told| !told.is_empty());
+        done.store(true, Ordering::Relaxed);
+        told
+    });
+    assert!(end.is_ok(), "{end:?}");
+    assert_eq!(told, [Notice::Tunnelled { tunnels: vec![TUNNEL.to_owned()] }]);
+    assert!(told[0].to_string().contains(TUNNEL), "{}", told[0]);
+    let noted = |device| {
+        let report = world.receiver(|| ackgate_linux::doctor::examine(Some(device)));
+        report.checks.iter().any(|check| check.name == "tunnels" && check.detail.contains(TUNNEL))
+    };
+    assert!(noted(DEVICE) && !noted(TUNNEL));
 }
 
 #[test]

@@ -1,8 +1,11 @@
-//! What a network card does by itself, by the ethtool ioctls (include/uapi/linux/ethtool.h).
+//! What a network card does by itself, and which driver it has, by the ethtool ioctls (include/uapi/linux/ethtool.h).
 
 use std::io;
 use std::os::fd::AsRawFd;
 
+/// `ETHTOOL_GDRVINFO`, and the length of its `struct ethtool_drvinfo`, in which the driver's name comes second.
+const DRIVER: u32 = 0x3;
+const DRIVER_INFO: usize = 196;
 /// `ETHTOOL_GSTRINGS`, `ETHTOOL_GSSET_INFO`, `ETHTOOL_GFEATURES`.
 const STRINGS: u32 = 0x1b;
 const SET_INFO: u32 = 0x37;
@@ -31,12 +34,26 @@ pub(crate) fn active(device: &str) -> io::Result<Vec<String>> {
     bits.resize(bits.len() + blocks * BLOCK, 0);
     ask(device, &mut bits)?;
     let is_active = |feature: usize| word(&bits, 8 + feature / 32 * BLOCK + 8) >> (feature % 32) & 1 == 1;
-    let name = |feature: usize| {
-        let name = names.get(12 + feature * NAME..)?.get(..NAME)?;
-        let end = name.iter().position(|&byte| byte == 0).unwrap_or(NAME);
-        Some(String::from_utf8_lossy(&name[..end]).into_owned())
-    };
+    let name = |feature: usize| text(&names, 12 + feature * NAME);
     Ok((0..count).filter(|&feature| is_active(feature)).filter_map(name).collect())
+}
+
+/// The driver of an interface of this network namespace, as `ethtool -i` has it: `vxlan` of a VXLAN.
+///
+/// # Errors
+/// When there is no such interface, or it does not say.
+pub(crate) fn driver(device: &str) -> io::Result<String> {
+    let mut info = words(&[DRIVER]);
+    info.resize(DRIVER_INFO, 0);
+    ask(device, &mut info)?;
+    Ok(text(&info, 4).unwrap_or_default())
+}
+
+/// A name of at most `NAME` bytes that begins there.
+fn text(bytes: &[u8], at: usize) -> Option<String> {
+    let name = bytes.get(at..)?.get(..NAME)?;
+    let end = name.iter().position(|&byte| byte == 0).unwrap_or(NAME);
+    Some(String::from_utf8_lossy(&name[..end]).into_owned())
 }
 
 fn words(words: &[u32]) -> Vec<u8> {

@@ -31,6 +31,9 @@ pub(crate) const RECEIVER_V6: Ipv6Addr = Ipv6Addr::new(0xfd99, 0, 0, 0, 0, 0, 0,
 
 /// In VLAN 10, which `World::add_vlan` adds.
 pub(crate) const RECEIVER_VLAN: Ipv4Addr = Ipv4Addr::new(10, 99, 1, 1);
+/// Of the tunnel that `World::add_tunnel` adds.
+pub(crate) const TUNNEL: &str = "vxlan7";
+pub(crate) const RECEIVER_TUNNEL: Ipv4Addr = Ipv4Addr::new(10, 99, 2, 1);
 pub(crate) const SENDER_V6: Ipv6Addr = Ipv6Addr::new(0xfd99, 0, 0, 0, 0, 0, 0, 2);
 /// One of the two hosts.
 #[derive(Clone, Copy)]
@@ -42,6 +45,19 @@ pub(crate) enum Place {
 pub(crate) struct World {
     sender: File,
     receiver: File,
+}
+
+/// Adds a device with an address to the calling thread's namespace; false, with a word on standard error, where the kernel has none of its kind.
+fn add_device(name: &str, upon: &str, kind: &str, address: Ipv4Addr) -> bool {
+    let link = format!("link add {upon} name {name} type {kind}");
+    let output = Command::new("ip").args(link.split_ascii_whitespace()).output().unwrap();
+    if !output.status.success() {
+        eprintln!("skipped: {kind}: {}", String::from_utf8_lossy(&output.stderr).trim());
+        return false;
+    }
+    ip(&format!("addr add {address}/24 dev {name}"));
+    ip(&format!("link set {name} up"));
+    true
 }
 
 impl World {
@@ -82,20 +98,24 @@ impl World {
         Some(world)
     }
 
-    /// Adds a VLAN over both devices; false, with a word on standard error, where the kernel has none.
+    /// VLAN 10 over both devices; false where the kernel has none.
     pub(crate) fn add_vlan(&self) -> bool {
-        let add = |device: &str, address: &str| {
-            let link = format!("link add link {device} name vlan10 type vlan id 10");
-            let output = Command::new("ip").args(link.split(' ')).output().unwrap();
-            if !output.status.success() {
-                eprintln!("skipped: VLAN: {}", String::from_utf8_lossy(&output.stderr).trim());
-                return false;
-            }
-            ip(&format!("addr add {address}/24 dev vlan10"));
-            ip("link set vlan10 up");
-            true
+        let add = |device: &str, address| add_device("vlan10", &format!("link {device}"), "vlan id 10", address);
+        self.receiver(|| add(DEVICE, RECEIVER_VLAN)) && self.sender(|| add(SENDER_DEVICE, Ipv4Addr::new(10, 99, 1, 2)))
+    }
+
+    /// A VXLAN between both hosts; false where the kernel has none.
+    pub(crate) fn add_tunnel(&self) -> bool {
+        let add = |device: &str, [local, remote]: [Ipv4Addr; 2], address| {
+            add_device(
+                TUNNEL,
+                "",
+                &format!("vxlan id 7 dstport 4789 dev {device} local {local} remote {remote}"),
+                address,
+            )
         };
-        self.receiver(|| add(DEVICE, &RECEIVER_VLAN.to_string())) && self.sender(|| add("sender0", "10.99.1.2"))
+        self.receiver(|| add(DEVICE, [RECEIVER_V4, SENDER_V4], RECEIVER_TUNNEL))
+            && self.sender(|| add(SENDER_DEVICE, [SENDER_V4, RECEIVER_V4], Ipv4Addr::new(10, 99, 2, 2)))
     }
 
     /// Moves this thread into a host's network namespace, for good.
