@@ -408,14 +408,14 @@ fn on_an_idle_link_whose_windows_are_lowered_there_is_more_although_a_part_of_it
     // takes two round trips.
     let config = Config { rate_mbps: 10_000, ..auto(4_000_000) };
     let (gate, mut budget, mut now) = (lowered(&config), Budget::default(), Time(1));
-    gate.peak_active.set(100);
+    gate.peak_active.set(50);
     gate.peak_senders.set(150);
     gate.largest_message.set(5_000);
     let mut least = u64::MAX;
     for round in 0..1_000 {
         let trips = if gate.cap.get() < 750_000 { 2 } else { 1 };
         for part in 0..10 * trips {
-            gate.active.set(if part % 10 < 8 { 100 } else { 1 });
+            gate.active.set(if part % 10 < 8 { 50 } else { 1 });
             budget.observe(&config, &gate, false, now);
             gate.bytes.add(if part % 10 == 5 { 800_000 / trips } else { 0 });
             gate.threshold.set(gate.cap.get());

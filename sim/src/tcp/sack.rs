@@ -121,7 +121,7 @@ impl Scoreboard {
         let heard = self.sent.iter().rposition(heard_of).map_or(0, |last| last + 1);
         // What lies above all that had been sent by then was sent later, too, after the recovery perhaps.
         let highest = self.highest();
-        let overtaken = heard.max(self.sent.partition_point(|sent| sent.max.max(sent.end) < highest));
+        let overtaken = heard.max(self.sent.partition_point(|sent| sent.max < highest));
         let Some(last) = overtaken.checked_sub(1) else { return false };
         let lost = self.sent.iter().take(overtaken).filter(|sent| !heard_of(sent)).map(|sent| sent.start).min();
         self.repaired = self.repaired.min(lost.unwrap_or(u64::MAX));
