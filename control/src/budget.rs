@@ -521,7 +521,7 @@ impl Budget {
         self.best = (self.best - self.best / 1024).max(rate);
         let safe = if range.known { range.top } else { self.proven.max(Self::farthest(config)).min(range.top) };
         if rate < self.best * 3 / 4 && budget < safe {
-            // A trial of less tells by itself whether such a link is idler with less, and more is tried next all the same.
+            // On such a link, as far as is known, a trial of less tells by itself whether it is idler with less, and a turn of more is kept.
             let never_full = !range.known && (range.link == 0 || self.best < range.link / 16 * FULL);
             let up = match self.phase {
                 Phase::Trial { budget: base, other, .. } if !never_full || other > base => Some(false),
@@ -589,10 +589,12 @@ impl Budget {
                         self.phase = Phase::Keep { epochs: WAITS.0, up: true };
                         other.min(range.messages)
                     }
-                    Some(false) if !up => self.less_is_too_little(base),
                     Some(false) => {
+                        if !up {
+                            self.wait = (2 * self.wait).clamp(WAITS.1, WAITS.2);
+                        }
                         let least = if self.epoch.waits { WAITS.0 } else { WAITS.2 };
-                        self.phase = Phase::Keep { epochs: self.wait.max(least), up: false };
+                        self.phase = Phase::Keep { epochs: self.wait.max(least), up: !up };
                         base
                     }
                 }
@@ -603,14 +605,6 @@ impl Budget {
     /// Whether nobody waits on an idle link of unknown buffer: a part of what whole messages need gains nothing there.
     const fn is_idle_unwaited(&self, rate: u64, range: Range) -> bool {
         !self.epoch.waits && !range.known && rate < range.link / 4 * 3
-    }
-
-    /// A trial of less has failed: the budget stays as it was, and after a while, which is longer each time, more is tried.
-    fn less_is_too_little(&mut self, base: u64) -> u64 {
-        self.wait = (2 * self.wait).clamp(WAITS.1, WAITS.2);
-        let least = if self.epoch.waits { WAITS.0 } else { WAITS.2 };
-        self.phase = Phase::Keep { epochs: self.wait.max(least), up: true };
-        base
     }
 
     /// Begins a trial of less or more; its first epoch is one with the budget as it is. At the end of the range, it

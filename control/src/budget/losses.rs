@@ -142,7 +142,7 @@ impl Losses {
         }
     }
 
-    /// Nothing has overflowed for long since the budget was cut. What is lost all the same, hardly more rarely than before, is by chance.
+    /// Nothing has overflowed for long, since the budget was cut or the search began. What is lost all the same, hardly more rarely than before, is by chance.
     pub(super) fn settle(&mut self, gate: &Gate) {
         let since = Count::of(gate).since(self.cut);
         if since.lost >= OVERFLOW && since.frequency() >= self.before_cut / RARER {
