@@ -114,9 +114,9 @@ INLINE void note_repeat(WITH_CORE struct flow *flow, __u64 now)
 
 	if (waits)
 		note_own_timer(CORE (__u64)(__u32)((__u32)(now >> 10) - get32(&flow->held_since)) << 10);
-	/* The peer may only have delayed its ACK. */
+	/* The peer may only have delayed its ACK, or what it answers may still be on its way. */
 	if (!any_flag(flow, FLOW_RECOVERING))
-		set32(&flow->hole_since, waits || since(now, asked) <= DELAYED_ACK ? now | KEPT_WINDOWS : asked & ~KEPT_WINDOWS);
+		set32(&flow->hole_since, waits || since(now, asked) <= DELAYED_ACK + least_round_trip(flow) ? now | KEPT_WINDOWS : asked & ~KEPT_WINDOWS);
 }
 
 /* Notes how far our TCP has sent, and whether this is what it had sent before. If that is the first that the peer has not acknowledged,

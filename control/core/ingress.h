@@ -367,11 +367,12 @@ INLINE bool windows_were_kept(CORE_ONLY)
 
 /*
  * Whether what arrives `pause` after the last follows a tail that was lost: that leaves no hole, and the sender's timer fires. It had not said
- * that it has no more (PSH), could have sent a whole segment, and waited for longer than an ACK of ours may be delayed (A_TIMEOUT).
+ * that it has no more (PSH), could have sent a whole segment, and waited for longer than an ACK of ours may be delayed (A_TIMEOUT), and a round
+ * trip: in slow start over a long path each flight waits for that.
  */
 INLINE bool tail_was_lost(const struct flow *flow, __u64 pause)
 {
-	return pause <= LONGEST_RTT && get64(&flow->size) > 0 && get32(&flow->held) == 0 &&
+	return pause <= LONGEST_RTT && pause > A_TIMEOUT + least_round_trip(flow) && get64(&flow->size) > 0 && get32(&flow->held) == 0 &&
 	       !any_flag(flow, FLOW_PUSHED | FLOW_RECOVERING) && remaining(flow, get32(&flow->received)) >= get32(&flow->mss);
 }
 

@@ -9,9 +9,15 @@ fn counted(host: &Host) -> (u64, u64) {
 
 /// A connection that was just asked for something, all of which our TCP sends again after `wait`, with this TSval.
 fn repeated(wait: Span, tsval: u32) -> Host {
+    repeated_over(Span::ZERO, wait, tsval)
+}
+
+/// The same over a path whose handshake took so long.
+fn repeated_over(rtt: Span, wait: Span, tsval: u32) -> Host {
     let mut host = Host::new(Config { rate_mbps: 1_000, auto: true, ..Config::credit(4_000_000) });
     host.wait(Span::secs(1));
     host.connect(0);
+    host.shim.state.flows[0].handshake_rtt.set(rtt.0 as u32);
     let asks = |tsval| Segment { seq: SeqNumber(1), timestamps: Some((tsval, 1)), ..request(1) };
     let asked = host.send(0, asks(1_000));
     assert!(host.has_left(asked));
@@ -45,6 +51,16 @@ fn an_answer_was_lost_if_the_peer_had_been_asked_before_our_timer_fired() {
     assert_eq!(after(rto, answer(1_200)), (0, 0), "the request was lost");
     assert_eq!(after(rto, bare()), (0, 0), "nobody knows");
     assert_eq!(after(Span::millis(30), report()), (0, 0), "its ACK may have been delayed");
+}
+
+#[test]
+fn an_answer_that_may_still_be_on_its_way_is_no_loss_when_our_timer_has_fired() {
+    let late = Segment { seq: SeqNumber(1), timestamps: Some((1, 1_000)), payload: 500, ..bare() };
+    for (rtt, lost) in [(0, (1, 4)), (100, (0, 0))] {
+        let mut host = repeated_over(Span::millis(rtt), Span::millis(120), 1_120);
+        host.receive(0, late);
+        assert_eq!(counted(&host), lost, "{rtt} ms");
+    }
 }
 
 #[test]
@@ -110,9 +126,10 @@ fn what_was_asked_for_before_a_cut_is_no_overflow_after_it() {
 #[test]
 fn a_tail_was_lost_if_the_sender_goes_on_after_a_timeout_although_it_could_have_before() {
     // A response of two segments, the second so much later; its window ends with so much room behind the first.
-    let second_under = |config, first: Flags, pause, room: u32| {
+    let second_over = |rtt: Span, config, first: Flags, pause, room: u32| {
         let mut host = Host::new(Config { rate_mbps: 1_000, ..config });
         host.connect(0);
+        host.shim.state.flows[0].handshake_rtt.set(rtt.0 as u32);
         host.send(0, request(1));
         host.shim.state.flows[0].edge.set(1 + MSS + room);
         host.receive(0, Segment { flags: first, ..data(1, MSS) });
@@ -120,6 +137,7 @@ fn a_tail_was_lost_if_the_sender_goes_on_after_a_timeout_although_it_could_have_
         host.data(0, 1 + MSS, 500);
         counted(&host)
     };
+    let second_under = |config, first, pause, room| second_over(Span::ZERO, config, first, pause, room);
     let second = |first, pause, room| second_under(Config::credit(96_000), first, pause, room);
     let (rto, push) = (Span::millis(200), Flags::ACK | Flags::PSH);
     assert_eq!(second(Flags::ACK, rto, 2 * MSS), (1, 4));
@@ -128,6 +146,9 @@ fn a_tail_was_lost_if_the_sender_goes_on_after_a_timeout_although_it_could_have_
     assert_eq!((pac(Flags::ACK), pac(push)), ((1, 4), (0, 0)), "nor has it where a response may go on after a push");
     assert_eq!(second(Flags::ACK, Span::millis(41), 2 * MSS), (0, 0), "our ACK may have been delayed");
     assert_eq!(second(Flags::ACK, rto, MSS - 1), (0, 0), "it had no room for a segment");
+    let far = |pause| second_over(Span::millis(100), Config::credit(96_000), Flags::ACK, pause, 2 * MSS);
+    assert_eq!(far(Span::millis(110)), (0, 0), "in slow start each flight waits for a round trip");
+    assert_eq!(far(rto), (1, 4), "a probe comes after two");
 }
 
 #[test]
