@@ -417,8 +417,8 @@ SUBPROGRAM __u32 grant(WITH_CORE const struct flow *flow, const struct outgoing 
 }
 
 /* What asks for a response sets in motion at most, whatever its sender's window, wire bytes: where all responses fit, the largest of them, over
- * a long path only of who has called, in whole segments, for the pace goes by it; in jumbo frames as much as that of ordinary ones at least;
- * of who answered with little the last time, as much again, unless something was lost of late. */
+ * a long path in whole segments, for the pace goes by it, and only of who has called or answered before; in jumbo frames as much as that of
+ * ordinary ones at least; of who answered with little the last time, as much again, unless something was lost of late. */
 INLINE __u64 most_answered(WITH_CORE const struct flow *flow, const struct outgoing *out, const struct view *view)
 {
 	__u64 most = 1u << 30, last = get32(&flow->last_response);
@@ -427,7 +427,7 @@ INLINE __u64 most_answered(WITH_CORE const struct flow *flow, const struct outgo
 		most = largest_expected(CORE flow);
 	else if (leaves_jumbo_frames_empty(CORE flow))
 		most = max_u64(largest_expected(CORE flow), LEAST_SEGMENTS * FULL_FRAME);
-	else if (view->together && out->class == CLASS_HANDSHAKE)
+	else if (view->together && (last > 0 || out->class == CLASS_HANDSHAKE))
 		most = in_segments(flow, largest_expected(CORE flow));
 	if (last > 0 && nothing_lost_of_late(CORE_ALONE)) {
 		if (answers_briefly(flow))
@@ -440,27 +440,35 @@ INLINE __u64 most_answered(WITH_CORE const struct flow *flow, const struct outgo
 	return flow_wire(flow, most);
 }
 
+/* Whether it answers who has asked it, and has before. */
+INLINE bool answers_as_before(const struct flow *flow)
+{
+	return get32(&flow->last_response) > 0 && any_flag(flow, FLOW_ASKS);
+}
+
 /* What the sender may send up to `to`, less what it owes. Of a wide window no more counts than twice what it has been seen to use, or
  * than its share of a long path, where that is what it has been granted, nor, of a response that has begun, more than what is expected
  * to follow: a trickle would bind the whole budget, and what never comes would keep others waiting until the response has ended. All that is
- * expected to follow counts where it has been granted. */
+ * expected to follow counts where it has been granted. It is all that counts over a long path where all responses fit, as it is of requests
+ * (`most_answered`): windows may have been left wide. */
 INLINE void price(WITH_CORE const struct flow *flow, const struct outgoing *out, const struct view *view, __u32 to,
 		  struct trigger *trigger)
 {
 	__u32 received = any_flag(flow, FLOW_RECEIVED) ? get32(&flow->received) : out->ack;
 	__u64 credit = flow_wire(flow, ahead_of(to, received)), much = get64(&GATE->threshold) / TURNS;
-	__u64 most = 2ull * max_u32(get32(&flow->window), get32(&flow->streamed));
+	__u64 most = 2ull * max_u32(get32(&flow->window), get32(&flow->streamed)), follows = ~0ull;
 
 	if (get64(&flow->size) == 0)
 		credit = min_u64(credit, most_answered(CORE flow, out, view));
+	else
+		follows = lacking(CORE flow, out->ack, view);
+	if (follows < ~0ull && answers_as_before(flow) && view->pipe > 0 && all_come_together(CORE flow, view->pipe))
+		credit = min_u64(credit, flow_wire(flow, follows));
 	if (credit > much && !trigger->calm && view->pipe > 0)
 		much = flow_wire(flow, share(CORE flow, view));
 	if (credit > much) {
-		if (get64(&flow->size) > 0) {
-			__u64 follows = lacking(CORE flow, out->ack, view);
-
+		if (get64(&flow->size) > 0)
 			most = trigger->calm || follows == ~0ull ? min_u64(most, follows) : follows;
-		}
 		credit = max_u64(much, min_u64(credit, flow_wire(flow, most)));
 	}
 	if (has_no_room(CORE flow, ahead_of(to, received)))

@@ -84,6 +84,17 @@ fn flights_that_wait_for_a_round_trip_of_a_hundred_milliseconds_are_not_taken_fo
 }
 
 #[test]
+fn over_a_long_path_windows_that_were_left_wide_keep_nobody_waiting() {
+    // Charged for all of their windows, a few of 32 left no room for the others: ten timeouts, of requests that waited, and 0.93.
+    let rounds = |scheme| {
+        let settings = [("tcp.rwnd", "512KB"), ("workload.start_jitter", "100ms"), ("rounds", "40")];
+        rounds_of(&settings, scheme, ["200mbit", "2MB", "100ms"], 32, ["64KB", "persistent", "pull"])
+    };
+    let (unguarded, (guarded, timeouts)) = (rounds("none").0, rounds("credit"));
+    assert!(guarded > 0.95 * unguarded && timeouts < 3, "{guarded} of {unguarded} Mb/s, {timeouts} timeouts");
+}
+
+#[test]
 fn a_few_new_connections_do_not_wait_for_what_slow_start_does_not_send() {
     // Charged for all of their responses, ten of sixteen left no room for the others: 0.70 and 0.86.
     assert!(worth("credit", ["10gbit", "2MB", "1ms"], 16, ["256KB", "fresh", "pull"]) > 0.94);

@@ -253,6 +253,36 @@ fn a_request_over_a_wide_window_keeps_the_pace_of_all_that_the_last_one_brought(
 }
 
 #[test]
+fn where_all_responses_fit_a_window_that_was_left_wide_counts_no_more_than_the_response() {
+    // As long as all windows of 128 KB fit they are TCP's own, those of 8 MB never do.
+    for window in [1_000, u16::MAX] {
+        let mut host = Host::new(Config { rate_mbps: 200, ..Config::credit(2_000_000) });
+        for flow in 0..16 {
+            host.connect(flow);
+            host.make_path(flow, Span::millis(100));
+            let flow = &host.shim.state.flows[flow as usize];
+            flow.last_response.set(64_000);
+            flow.edge.set(1_000_000);
+        }
+        let gate = &host.shim.state.gate;
+        gate.usual_response.set(64_000);
+        gate.largest_response.set(64_000);
+        let asked = (0..16).map(|flow| host.send(flow, Segment { window, ..request(1) })).collect::<Vec<_>>();
+        assert!(asked.into_iter().all(|asks| host.has_left(asks)), "a window of {window}");
+        let response = 64_000_u64.div_ceil(u64::from(MSS));
+        assert_eq!(host.in_flight(), 16 * response * FRAME, "a window of {window}");
+        host.wait(Span::millis(100));
+        host.data(0, 1, MSS);
+        host.send(0, Segment { window, ..pure_ack(1 + MSS) });
+        assert_eq!(
+            host.owed(0),
+            (response - 1) * FRAME,
+            "a window of {window}, one segment of whose response has come"
+        );
+    }
+}
+
+#[test]
 fn under_pac_a_request_keeps_the_pace_of_the_window_that_its_sender_is_modelled_with() {
     let mut host = Host::new(Config { rate_mbps: 1_000, ..Config::new(96_000) });
     host.shim.state.gate.peak_active.set(64);
