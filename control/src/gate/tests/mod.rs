@@ -226,6 +226,7 @@ mod closing;
 mod credit;
 mod evidence;
 mod holding;
+mod kept;
 mod lengths;
 mod link;
 mod losses;
