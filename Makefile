@@ -4,6 +4,8 @@
 
 # Where rustup, if set-up had to fetch it, puts cargo.
 export PATH := $(PATH):$(HOME)/.cargo/bin
+# Wherever the user's settings would have it: here, and in scripts and docs, what is built is looked for there.
+export CARGO_TARGET_DIR := $(CURDIR)/target
 
 demo: setup
 	cargo build --release --locked -p ackgate

@@ -460,7 +460,7 @@ INLINE void price(WITH_CORE const struct flow *flow, const struct outgoing *out,
 
 	if (get64(&flow->size) == 0)
 		credit = min_u64(credit, most_answered(CORE flow, out, view));
-	else
+	else if (view->pipe > 0 || credit > much)
 		follows = lacking(CORE flow, out->ack, view);
 	if (follows < ~0ull && answers_as_before(flow) && view->pipe > 0 && all_come_together(CORE flow, view->pipe))
 		credit = min_u64(credit, flow_wire(flow, follows));
