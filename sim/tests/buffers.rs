@@ -75,7 +75,8 @@ fn losses_by_chance_do_not_speak_against_a_buffer_that_was_given() {
     // Of 1000 segments one is lost, whatever stands in the queue. Single seeds differ by a quarter: 6668 to 8891 Mb/s guarded, 7037 to 8962 not.
     let median = |scheme: &str| {
         let port = "switch = { buffer = \"1MB\", loss = 0.001 }\nnetwork = { rate = \"10gbit\", rtt = \"500us\" }";
-        let of = |seed| common_pulled::pulled(scheme, 64, "4MB", 5, LINUX, &format!("seed = {seed}\n{port}")).goodput_mbps;
+        let of =
+            |seed| common_pulled::pulled(scheme, 64, "4MB", 5, LINUX, &format!("seed = {seed}\n{port}")).goodput_mbps;
         let mut seeds: Vec<_> = (1..=5).map(of).collect();
         seeds.sort_by(f64::total_cmp);
         seeds[2]
