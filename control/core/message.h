@@ -37,10 +37,12 @@ INLINE bool message_is_over(WITH_CORE const struct flow *flow)
 	return had_no_more(flow) || message_is_whole(CORE flow);
 }
 
-/* Whether what comes `pause` after the last begins another short message: what its sender has had room for comes within a round trip. */
+/* Whether what comes `pause` after the last begins another short message: what its sender has had room for comes within a round trip, which where
+ * somebody waits may be as much longer as a full budget takes to arrive. */
 INLINE bool next_message(WITH_CORE const struct flow *flow, __u64 pause)
 {
-	return SETTINGS->credit && pause > least_round_trip(flow) && message_is_short(flow) && message_is_over(CORE flow);
+	return SETTINGS->credit && pause > least_round_trip(flow) && message_is_short(flow) && message_is_over(CORE flow) &&
+	       (get64(&GATE->held) == 0 || pause > least_round_trip(flow) + drain(CORE path_rate(CORE_ALONE)));
 }
 
 /* Data comes that nobody asked for, `pause` after the flow's last: how many begin so within a round trip and the time that a full budget takes

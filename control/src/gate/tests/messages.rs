@@ -238,6 +238,21 @@ fn a_short_message_is_over_where_its_window_ends_within_a_unit_of_it() {
 }
 
 #[test]
+fn where_somebody_waits_what_comes_within_a_round_trip_with_the_queue_goes_on() {
+    // Handshakes took 100 us, and the budget takes 540 us to arrive.
+    for (held, pause, size) in [(0, 300, MSS), (1, 300, MESSAGE + MSS), (1, 700, MSS)] {
+        let mut host = pushers();
+        host.shim.state.gate.held.set(held);
+        let received = host.shim.state.flows[0].received.get();
+        let message = Segment { frames: 4, flags: Flags::ACK | Flags::PSH, ..data(received, MESSAGE) };
+        host.shim.handle_ingress(host.now, FlowId(0), &message);
+        host.now += Span::micros(pause);
+        host.shim.handle_ingress(host.now, FlowId(0), &data(received + MESSAGE, MSS));
+        assert_eq!(host.shim.state.flows[0].size.get(), u64::from(size), "{held} held, {pause} us");
+    }
+}
+
+#[test]
 fn messages_that_follow_each_other_at_once_are_not_one_response() {
     let known = |end: &dyn Fn(&mut Host)| {
         let mut host = callers(1);
