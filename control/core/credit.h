@@ -67,9 +67,6 @@
 #define TURNS 4
 /* The same while CE marks come: senders that have reduced their windows need several round trips for a large grant. */
 #define MARKED_TURNS 6
-/* What hosts may keep a stream waiting for, ns: interrupts are coalesced, processes scheduled. Flows side by side have as much
- * more on their way than their paths hold. */
-#define HOST_DELAY 200000ull
 
 /* Least unacknowledged segments of an undisturbed stream with which an ACK goes out; two after loss or marks, as with delayed
  * ACKs (RFC 5681 section 4.2). */

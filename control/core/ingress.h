@@ -163,18 +163,70 @@ INLINE void sample_handshake(WITH_CORE struct flow *flow, const struct segment *
 	}
 }
 
-/* A round trip less the time that what is in flight over short paths takes on the link, while flows take turns: their least round trips
- * would make short paths look long. Some of it is on its way instead, or its sender has less to send than it may: no less is left than the
+/* Of a handshake that met an idle link, what came meanwhile is no more than this part, or than hosts may be late. */
+#define IDLE_HANDSHAKE 8
+/* Binary logarithm of how long is believed, ns, at least, and at most twice as long, what a round trip has told about the queue. */
+#define QUEUE_MEMORY 26
+
+/* How long the flow's path is, ns, if its handshake met an idle link, and it has not become longer since; else 0. */
+INLINE __u64 length_seen(WITH_CORE const struct flow *flow)
+{
+	__u32 rtt = get32(&flow->rtt), alone = get32(&flow->handshake_rtt);
+	bool idle = alone > 0 && rtt <= alone + max_u64(rtt / IDLE_HANDSHAKE, HOST_DELAY);
+
+	return idle && !SETTINGS->timestamps && !(get32(&flow->samples) & LONGER) ? rtt : 0;
+}
+
+/* Which period this is: nothing is known of the first two. */
+INLINE __u32 queue_period(__u64 now)
+{
+	return (now >> QUEUE_MEMORY) + 2;
+}
+
+/* What one waits in the queue at least of late, ns; 0 where nobody knows. */
+INLINE __u32 standing_queue(WITH_CORE __u64 now)
+{
+	return queue_period(now) - get32(&GATE->queue_period) <= 1 ? get32(&GATE->queue_least) : 0;
+}
+
+INLINE void note_queue(WITH_CORE __u32 delay, __u64 now)
+{
+	__u32 period = queue_period(now), passed = period - get32(&GATE->queue_period), least = delay, next = delay;
+
+	if (passed == 0)
+		next = min_u64(next, get32(&GATE->queue_next));
+	if (passed <= 1)
+		least = min_u64(least, passed == 0 ? get32(&GATE->queue_least) : get32(&GATE->queue_next));
+	set32(&GATE->queue_least, least);
+	set32(&GATE->queue_next, next);
+	set32(&GATE->queue_period, period);
+}
+
+/* Side by side the queue does not drain. Whose path's length is known shows in the middle of a response what one waits there, unless that is more
+ * than what is in flight explains; the least of it is taken from all round trips. */
+INLINE __u64 without_standing_queue(WITH_CORE const struct flow *flow, __u64 sample, __u64 rate, bool midway, __u64 now)
+{
+	__u64 length = length_seen(CORE flow), delay = saturating_sub(sample, length);
+
+	if (midway && length > 0 && delay <= (get64(&GATE->owed) << 20) / rate + HOST_DELAY)
+		note_queue(CORE delay, now);
+	return saturating_sub(sample, standing_queue(CORE now));
+}
+
+/* A round trip less what stood in the queue, or least round trips would make short paths look long: while flows take turns, the time that what is in
+ * flight over short paths takes on the link. Some of it is on its way instead, or its sender has less to send than it may: no less is left than the
  * flow's own handshake took, or the least of any of late. */
-INLINE __u64 without_queue(WITH_CORE const struct flow *flow, __u64 sample)
+INLINE __u64 without_queue(WITH_CORE const struct flow *flow, __u64 sample, bool midway, __u64 now)
 {
 	__u64 handshake = max_u64(get32(&flow->handshake_rtt), least_length(CORE flow));
 	__u64 rate = path_rate(CORE_ALONE), least = max_u64(min_u64(handshake, sample), 1);
 	__u32 threshold = path_of(get64(&GATE->threshold));
 
-	if (rate == 0 || threshold == 0 || concurrent(CORE_ALONE))
+	if (rate == 0 || threshold == 0)
 		return sample;
-	return max_u64(saturating_sub(sample, (owed_up_to(CORE threshold - 1) << 20) / rate), least);
+	sample = concurrent(CORE_ALONE) ? without_standing_queue(CORE flow, sample, rate, midway, now) :
+					  saturating_sub(sample, (owed_up_to(CORE threshold - 1) << 20) / rate);
+	return max_u64(sample, least);
 }
 
 /* A round trip of a response that is longer than usual, and than the budget, is over. */
@@ -310,7 +362,7 @@ INLINE void sample_timestamp(WITH_CORE struct flow *flow, const struct segment *
 	note_shorter_path(CORE flow, sample);
 	if (segment->payload > 0 && segment->tsecr == get32(&flow->ts_value)) {
 		note_longer_path(CORE flow, sample, blocked, now);
-		note_least_rtt(flow, without_queue(CORE flow, sample));
+		note_least_rtt(flow, without_queue(CORE flow, sample, get64(&flow->size) > segment->payload, now));
 		if (SETTINGS->credit)
 			note_stream(CORE flow);
 	}
@@ -331,7 +383,7 @@ INLINE void sample_answer(WITH_CORE struct flow *flow, __u32 payload, bool block
 		return;
 	note_shorter_path(CORE flow, sample);
 	note_longer_path(CORE flow, sample, blocked, now);
-	note_least_rtt(flow, without_queue(CORE flow, sample));
+	note_least_rtt(flow, without_queue(CORE flow, sample, get64(&flow->size) > payload, now));
 }
 
 /* What costs a timeout weighs as much as so many holes: nothing looks like it by chance. */

@@ -40,6 +40,9 @@ INLINE bool is_timed(const struct flow *flow)
 #define SHALLOW_TIME 300000ull
 /* What a host takes, ns, for each aggregate of segments that arrives: a process wakes and reads, and an ACK leaves. */
 #define AGGREGATE_DELAY 20000ull
+/* What hosts may keep a stream waiting for, ns: interrupts are coalesced, processes scheduled. Flows side by side have as much
+ * more on their way than their paths hold. */
+#define HOST_DELAY 200000ull
 /* The most bytes of an aggregate. */
 #define LARGEST_AGGREGATE 65536ull
 

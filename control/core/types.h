@@ -350,6 +350,12 @@ struct gate {
 	__u32 longer_run;
 	/* The least of these, ns. */
 	__u32 longer;
+	/* What one waits in the queue, while flows send side by side, at least of late, ns. */
+	__u32 queue_least;
+	/* That of the present period, ns. */
+	__u32 queue_next;
+	/* Which one that is (QUEUE_MEMORY of ingress.h). */
+	__u32 queue_period;
 	/* Of other_bytes, what had come at the last glance. */
 	__u64 other_glanced;
 	/* When was last looked what they take (others.h), ns. */

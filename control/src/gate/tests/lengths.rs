@@ -3,6 +3,9 @@
 use super::paths::guard;
 use super::*;
 
+/// In samples: the path has shown to be longer than its handshake was.
+const LONGER: u32 = 1 << 9;
+
 impl Host {
     fn least_rtt(&self, flow: u32) -> u64 {
         u64::from(self.shim.state.flows[flow as usize].least_rtt.get())
@@ -193,6 +196,108 @@ fn a_sender_that_had_used_up_its_window_shows_its_round_trip_when_it_goes_on() {
     host.shim.state.flows[0].least_rtt.set(0);
     host.data(0, edge + MSS, MSS);
     assert_eq!(host.least_rtt(0), 0);
+}
+
+/// Two flows side by side, in the middle of responses: the handshake of flow 0 met an idle link, before that of flow 1 a millisecond of others' segments came.
+fn side_by_side() -> Host {
+    let mut host = guard();
+    host.reach(0, Span::micros(500));
+    host.ack(0, 1);
+    host.begin(1);
+    host.shim.state.gate.bytes.add(125_000);
+    host.now += Span::micros(1_500);
+    host.accept(1);
+    host.ack(1, 1);
+    for flow in 0..2 {
+        host.shim.state.flows[flow as usize].let_go.set(0);
+        host.data(flow, 1, MSS);
+    }
+    host.shim.state.gate.active.set(2);
+    host.shim.state.gate.peak_active.set(2);
+    host
+}
+
+/// How long the flow's path seems to be, us, whose sender had used up its window and answers after `rtt` us.
+fn seems_side_by_side(host: &mut Host, flow: u32, rtt: u64) -> u64 {
+    let state = &host.shim.state.flows[flow as usize];
+    let seq = state.received.get();
+    state.least_rtt.set(0);
+    state.let_go.set((host.now.0 >> 10) as u32 | 1);
+    // What flow 1 may have on its way takes 528 us on the link.
+    host.fill(1);
+    host.now += Span::micros(rtt);
+    host.data(flow, seq, MSS);
+    (host.least_rtt(flow) + 500) / 1_000
+}
+
+#[test]
+fn side_by_side_who_met_an_idle_link_shows_how_long_the_queue_is() {
+    // Round trips in turn, us, of flow 0, whose path is known, and of flow 1; and how long the paths seem to be.
+    let cases: [&[(u32, u64, u64)]; 7] = [
+        &[(1, 1_500, 1_500)],
+        &[(0, 1_200, 500), (1, 1_500, 800)],
+        &[(0, 1_200, 500), (1, 900, 500)],
+        &[(0, 1_200, 500), (0, 700, 500), (1, 1_500, 1_300)],
+        &[(0, 700, 500), (0, 1_200, 1_000), (1, 1_500, 1_300)],
+        &[(0, 400, 400), (1, 1_500, 1_500)],
+        // More than all that is in flight takes on the link.
+        &[(0, 2_000, 2_000), (1, 1_500, 1_500)],
+    ];
+    for case in cases {
+        let mut host = side_by_side();
+        for &(flow, rtt, length) in case {
+            let seems = seems_side_by_side(&mut host, flow, rtt);
+            assert!(seems.abs_diff(length) <= 3, "{seems} us for {rtt} of flow {flow}: {case:?}");
+        }
+    }
+}
+
+#[test]
+fn a_queue_that_was_seen_long_ago_does_not_count() {
+    // What flow 0 waits in the queue, us, how much later what else, and then the round trip of flow 1.
+    for (first, later, second, length) in [(1_000, 60, 600, 900), (100, 140, 600, 900), (1_000, 140, 0, 1_500)] {
+        let mut host = side_by_side();
+        seems_side_by_side(&mut host, 0, 500 + first);
+        host.now += Span::millis(later);
+        if second > 0 {
+            seems_side_by_side(&mut host, 0, 500 + second);
+        }
+        let seems = seems_side_by_side(&mut host, 1, 1_500);
+        assert!(seems.abs_diff(length) <= 3, "{seems} us: {first}, {second} after {later} ms");
+    }
+}
+
+#[test]
+fn a_handshake_that_met_a_few_others_met_an_idle_link_as_far_as_hosts_are_late() {
+    // What came during it, in us on the link, and whether what others wait is known by this flow.
+    for (came, knows) in [(0, true), (190, true), (210, false)] {
+        let mut host = side_by_side();
+        host.shim.state.flows[0].handshake_rtt.set(500_000 - came * 1_000);
+        seems_side_by_side(&mut host, 0, 1_200);
+        let known = host.shim.state.gate.queue_least.get();
+        assert_eq!(known > 0, knows, "{known} ns after {came} us");
+    }
+}
+
+#[test]
+fn what_an_answer_took_to_begin_shows_no_queue() {
+    let mut host = side_by_side();
+    host.shim.state.flows[0].size.set(0);
+    for (flow, rtt, length) in [(0, 1_200, 1_200), (1, 1_500, 1_500)] {
+        let seems = seems_side_by_side(&mut host, flow, rtt);
+        assert!(seems.abs_diff(length) <= 3, "{seems} us for {rtt} of flow {flow}");
+    }
+}
+
+#[test]
+fn a_path_that_has_become_longer_shows_no_queue() {
+    let mut host = side_by_side();
+    let flow = &host.shim.state.flows[0];
+    flow.samples.set(flow.samples.get() | LONGER);
+    for (flow, rtt, length) in [(0, 1_200, 1_200), (1, 1_500, 1_500)] {
+        let seems = seems_side_by_side(&mut host, flow, rtt);
+        assert!(seems.abs_diff(length) <= 3, "{seems} us for {rtt} of flow {flow}");
+    }
 }
 
 #[test]
