@@ -354,7 +354,7 @@ struct gate {
 	__u32 queue_least;
 	/* That of the present period, ns. */
 	__u32 queue_next;
-	/* Which one that is (QUEUE_MEMORY of ingress.h). */
+	/* Which one that is (QUEUE_MEMORY of round_trip.h). */
 	__u32 queue_period;
 	/* Of other_bytes, what had come at the last glance. */
 	__u64 other_glanced;

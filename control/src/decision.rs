@@ -4,6 +4,7 @@
 //! | file | what it decides |
 //! |---|---|
 //! | `core/ingress.h`, `core/egress.h` | what a segment means (Algorithm 1) |
+//! | `core/round_trip.h` | how long a flow's path is, by what its round trips took |
 //! | `core/ledger.h` | what is owed and what may be in flight (PAC §III-C, Eq. 4, 5) |
 //! | `core/path.h`, `core/pace.h` | what the link carries and a path holds; what over a long one must not come at once |
 //! | `core/price.h` | what a release triggers; asks one of the next two |

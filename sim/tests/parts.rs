@@ -51,7 +51,7 @@ fn flows_side_by_side_have_equal_parts() {
 
 #[test]
 fn flows_from_a_little_farther_have_as_much_and_leave_the_link_no_less() {
-    // With credit 0.74, 0.69 and 0.86; unguarded 0.63, 0.60 and 0.68.
+    // With credit it was 0.74, 0.69 and 0.86 while nobody knew the queue; unguarded it is 0.63, 0.60 and 0.68.
     for flows in [
         Flows { number: 4, stagger: "10ms", spread: "500us" },
         Flows { number: 8, stagger: "10ms", spread: "500us" },

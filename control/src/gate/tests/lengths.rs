@@ -200,7 +200,10 @@ fn a_sender_that_had_used_up_its_window_shows_its_round_trip_when_it_goes_on() {
 
 /// Two flows side by side, in the middle of responses: the handshake of flow 0 met an idle link, before that of flow 1 a millisecond of others' segments came.
 fn side_by_side() -> Host {
-    let mut host = guard();
+    side_by_side_of(guard())
+}
+
+fn side_by_side_of(mut host: Host) -> Host {
     host.reach(0, Span::micros(500));
     host.ack(0, 1);
     host.begin(1);
@@ -253,50 +256,65 @@ fn side_by_side_who_met_an_idle_link_shows_how_long_the_queue_is() {
 }
 
 #[test]
-fn a_queue_that_was_seen_long_ago_does_not_count() {
-    // What flow 0 waits in the queue, us, how much later what else, and then the round trip of flow 1.
-    for (first, later, second, length) in [(1_000, 60, 600, 900), (100, 140, 600, 900), (1_000, 140, 0, 1_500)] {
-        let mut host = side_by_side();
-        seems_side_by_side(&mut host, 0, 500 + first);
-        host.now += Span::millis(later);
-        if second > 0 {
-            seems_side_by_side(&mut host, 0, 500 + second);
+fn the_least_queue_of_the_last_67_to_134_ms_counts() {
+    // What flow 0 waits in the queue, us, each so many ms after the one before; so many ms later flow 1 shows 1500 us; and how long its path seems.
+    let cases = [
+        (vec![(0, 700)], 60, 800),
+        (vec![(0, 700)], 140, 1_500),
+        (vec![(0, 700), (60, 600)], 0, 900),
+        (vec![(0, 100), (20, 600), (20, 700), (20, 600)], 0, 1_400),
+        (vec![(0, 100), (140, 600)], 0, 900),
+        (vec![(0, 100), (45, 600), (45, 700), (45, 600), (45, 700)], 0, 900),
+    ];
+    // Wherever in a period it begins.
+    for begins in (0..70).step_by(5) {
+        for (delays, pause, length) in &cases {
+            let mut host = side_by_side();
+            host.now += Span::millis(begins);
+            for &(later, delay) in delays {
+                host.now += Span::millis(later);
+                seems_side_by_side(&mut host, 0, 500 + delay);
+            }
+            host.now += Span::millis(*pause);
+            let seems = seems_side_by_side(&mut host, 1, 1_500);
+            assert!(seems.abs_diff(*length) <= 3, "{seems} us, not {length}: {delays:?}, begun after {begins} ms");
         }
-        let seems = seems_side_by_side(&mut host, 1, 1_500);
-        assert!(seems.abs_diff(length) <= 3, "{seems} us: {first}, {second} after {later} ms");
     }
 }
 
 #[test]
-fn a_handshake_that_met_a_few_others_met_an_idle_link_as_far_as_hosts_are_late() {
-    // What came during it, in us on the link, and whether what others wait is known by this flow.
-    for (came, knows) in [(0, true), (190, true), (210, false)] {
+fn a_handshake_that_met_a_few_others_met_an_idle_link_as_far_as_hosts_are_late_or_it_is_long() {
+    // What it took, what came during it, both us on the link, and whether what others wait is known by this flow.
+    for (took, came, knows) in
+        [(500, 0, true), (500, 190, true), (500, 210, false), (4_000, 490, true), (4_000, 510, false)]
+    {
         let mut host = side_by_side();
-        host.shim.state.flows[0].handshake_rtt.set(500_000 - came * 1_000);
-        seems_side_by_side(&mut host, 0, 1_200);
+        let flow = &host.shim.state.flows[0];
+        flow.rtt.set(took * 1_000);
+        flow.handshake_rtt.set((took - came) * 1_000);
+        seems_side_by_side(&mut host, 0, u64::from(took) + 700);
         let known = host.shim.state.gate.queue_least.get();
-        assert_eq!(known > 0, knows, "{known} ns after {came} us");
+        assert_eq!(known > 0, knows, "{known} ns after {came} of {took} us");
     }
 }
 
 #[test]
-fn what_an_answer_took_to_begin_shows_no_queue() {
-    let mut host = side_by_side();
-    host.shim.state.flows[0].size.set(0);
-    for (flow, rtt, length) in [(0, 1_200, 1_200), (1, 1_500, 1_500)] {
-        let seems = seems_side_by_side(&mut host, flow, rtt);
-        assert!(seems.abs_diff(length) <= 3, "{seems} us for {rtt} of flow {flow}");
-    }
-}
-
-#[test]
-fn a_path_that_has_become_longer_shows_no_queue() {
-    let mut host = side_by_side();
-    let flow = &host.shim.state.flows[0];
+fn no_queue_shows_in_an_answer_that_begins_on_a_longer_path_or_where_timestamps_tell_the_length() {
+    let stamps = Config { rate_mbps: 1_000, rtt: RttMethod::Timestamps, ..Config::credit(96_000) };
+    let (begins, longer) = (side_by_side(), side_by_side());
+    begins.shim.state.flows[0].size.set(0);
+    let flow = &longer.shim.state.flows[0];
     flow.samples.set(flow.samples.get() | LONGER);
-    for (flow, rtt, length) in [(0, 1_200, 1_200), (1, 1_500, 1_500)] {
-        let seems = seems_side_by_side(&mut host, flow, rtt);
-        assert!(seems.abs_diff(length) <= 3, "{seems} us for {rtt} of flow {flow}");
+    let cases = [
+        ("as usual", side_by_side(), 700),
+        ("begins", begins, 0),
+        ("longer", longer, 0),
+        ("timestamps", side_by_side_of(Host::new(stamps)), 0),
+    ];
+    for (what, mut host, shown) in cases {
+        seems_side_by_side(&mut host, 0, 1_200);
+        let seems = seems_side_by_side(&mut host, 1, 1_500);
+        assert!(seems.abs_diff(1_500 - shown) <= 3, "{what}: {seems} us");
     }
 }
 
